@@ -1,0 +1,19 @@
+"""What every test may ask for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(os.environ.get("FASTHOP_SHARED", Path(__file__).parents[2] / "shared"))
+
+
+@pytest.fixture(scope="session")
+def planetoid_root() -> Path:
+    """The folder with the raw files of Planetoid's Cora and PubMed; skips where it is not at hand."""
+    root = SHARED / "data" / "planetoid"
+    if not root.is_dir():
+        pytest.skip(f"the real Planetoid files are not at {root}; set FASTHOP_SHARED to the folder that has them")
+    return root
