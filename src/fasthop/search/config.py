@@ -1,0 +1,112 @@
+"""What one bench run measures: a frozen BenchConfig, checked before any work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fasthop.errors import InvalidConfig
+from fasthop.measure.rounds import MIN_ROUNDS
+
+MODELS = ("gcn", "sage", "gat", "gin")
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BenchConfig:
+    """Everything that decides what a bench run measures.
+
+    data: a graph's name or path (see `fasthop.load_graph`), a PyG `Data` or a `Graph`.
+    model: the name of a reference model, an `nn.Module`, or a callable without arguments that
+        makes one. `hidden`, `layers` and `dropout` shape the reference models only.
+    epochs: training epochs a seed in the accuracy runs. seeds: how many seeds; 0 skips accuracy.
+    rounds: how often the recipes take turns; at least 6, so that a 95 % interval exists.
+    num_neighbors: fan-out a hop; None is 10, then 5 for every further layer.
+    ladder: the name of a ladder in `rewrites.ladder`.
+    time_limit_s: seconds that any one request to a worker (compilation, a round, a seed) may take.
+    accuracy_budget_s: seconds that the accuracy runs of one recipe may take by prediction; beyond
+        it fewer seeds run, and the report says so.
+    round_s: about how many seconds of one recipe's epochs make a turn.
+    """
+
+    data: Any = "cora"
+    model: str | Callable[..., Any] = "gcn"
+    hidden: int = 16
+    layers: int = 2
+    dropout: float = 0.0
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    epochs: int = 200
+    rounds: int = 10
+    seeds: int = 5
+    num_neighbors: tuple[int, ...] | None = None
+    batch_size: int = 128
+    ladder: str = "tutorial"
+    device: str = "auto"
+    threads: int | None = None
+    deterministic: bool = False
+    time_limit_s: float = 600.0
+    accuracy_budget_s: float = 120.0
+    round_s: float = 0.2
+    root: str | None = None
+    split: int | None = None
+    transform: str | None = None
+    unsafe_pickle: bool = False
+    seed: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, str) and self.model not in MODELS:
+            raise InvalidConfig(
+                f"There is no reference model named {self.model!r}; there are {', '.join(MODELS)}, "
+                "and in Python a module or a callable that makes one."
+            )
+        if not isinstance(self.model, str) and not callable(self.model):
+            raise InvalidConfig(
+                f"model is {self.model!r}, which is neither a name nor a module nor a callable that makes one."
+            )
+        if self.device not in DEVICES:
+            raise InvalidConfig(f"device is {self.device!r}; it is one of {', '.join(DEVICES)}.")
+        for name, least in (
+            ("hidden", 1), ("layers", 1), ("epochs", 1), ("seeds", 0), ("batch_size", 1), ("rounds", MIN_ROUNDS)
+        ):  # fmt: skip
+            _check_int(name, getattr(self, name), least)
+        if self.threads is not None:
+            _check_int("threads", self.threads, 1)
+        _check_int("seed", self.seed, 0)
+        if self.split is not None:
+            _check_int("split", self.split, 0)
+        if not 0.0 <= self.dropout < 1.0:
+            raise InvalidConfig(f"dropout is {self.dropout}; it is at least 0 and below 1.")
+        if not 0.0 < self.lr < float("inf"):
+            raise InvalidConfig(f"lr is {self.lr}; it is a positive number.")
+        if not 0.0 <= self.weight_decay < float("inf"):
+            raise InvalidConfig(f"weight_decay is {self.weight_decay}; it is at least 0.")
+        for name in ("time_limit_s", "accuracy_budget_s", "round_s"):
+            if not 0.0 < getattr(self, name) < float("inf"):
+                raise InvalidConfig(f"{name} is {getattr(self, name)}; it is a positive number of seconds.")
+        self._check_num_neighbors()
+
+    def _check_num_neighbors(self) -> None:
+        if self.num_neighbors is None:
+            return
+        if not isinstance(self.num_neighbors, tuple):
+            object.__setattr__(self, "num_neighbors", tuple(self.num_neighbors))
+        if not self.num_neighbors:
+            raise InvalidConfig("num_neighbors is empty; it has one fan-out a hop, such as 10,5.")
+        for count in self.num_neighbors:
+            if not isinstance(count, int) or isinstance(count, bool) or count < -1 or count == 0:
+                raise InvalidConfig(
+                    f"num_neighbors has the fan-out {count!r}; each is a positive whole number, or -1 for all."
+                )
+
+    def fan_outs(self, num_layers: int) -> tuple[int, ...]:
+        """The fan-outs that are used for a model of `num_layers` hops."""
+        if self.num_neighbors is not None:
+            return self.num_neighbors
+        return (10,) + (5,) * (num_layers - 1)
+
+
+def _check_int(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidConfig(f"{name} is {value!r}; it is a whole number of at least {least}.")
