@@ -1,0 +1,1 @@
+"""Graphs: a checked Graph and its CSR, and where graphs come from (names, files, PyG Data, seeds)."""

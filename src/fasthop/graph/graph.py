@@ -1,0 +1,145 @@
+"""Graph: one graph for node classification, checked once so that nothing after it needs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from fasthop.graph import check
+from fasthop.graph.csr import CSR
+from fasthop.graph.note import Note
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Graph:
+    """A single, homogeneous graph with one class a node. Everything lies on one device.
+
+    x: floating [N, F], dense or sparse (COO, CSR), or None.
+    edge_index: [2, E] in the user's order, sources above targets; int64 (int32 in huge graphs).
+    edge_weight: floating [E] in the order of edge_index, or None; may require a gradient.
+    y: int64 [N]; a value outside 0 .. num_classes - 1 stands for "no label".
+    train_mask, val_mask, test_mask: bool [N]; all nodes in them have a label, and the first is not empty.
+    notes: sentences for the reader of a report, by language code.
+    extras: the node and edge attributes that fasthop does not use itself, by name.
+    Raises InvalidGraph at construction where any of this does not hold.
+    """
+
+    x: Tensor | None
+    edge_index: Tensor
+    y: Tensor
+    train_mask: Tensor
+    val_mask: Tensor
+    test_mask: Tensor
+    num_nodes: int
+    num_classes: int
+    edge_weight: Tensor | None = None
+    name: str = "data"
+    notes: tuple[Note, ...] = ()
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    _cache: dict[str, tuple[int, CSR]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check.check_edge_index(self.edge_index, self.num_nodes)
+        check.check_edge_weight(self.edge_weight, self.num_edges)
+        check.check_x(self.x, self.num_nodes)
+        check.check_labels(self.y, self.num_nodes, self.num_classes)
+        masks = {name: getattr(self, name) for name in MASKS}
+        check.check_one_device(
+            x=self.x, edge_index=self.edge_index, edge_weight=self.edge_weight, y=self.y, **masks
+        )
+        for name, mask in masks.items():
+            check.check_mask(mask, self.num_nodes, name)
+            check.check_masked_labels(self.y, mask, self.num_classes, name)
+        check.check_train_mask(self.train_mask)
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Data,
+        *,
+        split: int | str | None = None,
+        seed: int = 0,
+        name: str = "data",
+        num_classes: int | None = None,
+        weight_from: str = "edge_weight",
+        dtype: torch.dtype | None = torch.float32,
+    ) -> Graph:
+        """A PyG `Data` as a checked Graph; what had to be changed is said in its notes.
+
+        split: which column of masks of shape [N, S]; or a split drawn from `seed`: "random" (20 nodes
+            a class, 500, 1,000) or percentages such as "60/20/20".
+        num_classes: the largest label + 1 where it is None.
+        weight_from: the attribute that holds the edges' weights; `edge_attr` is one only when named here.
+        dtype: what x and the weights are cast to; None keeps a floating dtype as it is.
+        Raises InvalidGraph for what is not one homogeneous graph with node labels, or has a fault.
+        """
+        from fasthop.graph.convert import graph_from_data
+
+        return graph_from_data(
+            data,
+            split=split,
+            seed=seed,
+            name=name,
+            num_classes=num_classes,
+            weight_from=weight_from,
+            dtype=dtype,
+        )
+
+    def to_data(self) -> Data:
+        """The graph as a PyG `Data`: edge_index int64 in the user's order, extras under their names."""
+        from torch_geometric.data import Data
+
+        data = Data(
+            x=self.x,
+            edge_index=self.edge_index.to(torch.int64),
+            y=self.y,
+            num_nodes=self.num_nodes,
+            train_mask=self.train_mask,
+            val_mask=self.val_mask,
+            test_mask=self.test_mask,
+            **self.extras,
+        )
+        if self.edge_weight is not None:
+            data.edge_weight = self.edge_weight
+        return data
+
+    @property
+    def num_edges(self) -> int:
+        """Number of directed edges: an undirected link counts twice."""
+        return self.edge_index.size(1)
+
+    @property
+    def num_features(self) -> int:
+        """Width of x; 0 where there is none."""
+        return 0 if self.x is None else self.x.size(1)
+
+    @property
+    def csr(self) -> CSR:
+        """The edges by target; built at the first call and kept while edge_index stays as it is."""
+        return self._cached("csr", lambda: CSR.from_edge_index(self.edge_index, self.num_nodes))
+
+    @property
+    def csr_t(self) -> CSR:
+        """The edges by source, the transpose of `csr`; kept likewise."""
+        return self._cached("csr_t", lambda: self.csr.transpose())
+
+    def _cached(self, name: str, build: Any) -> CSR:
+        # The version counter of the tensor tells an edit in place, which would leave the cache stale.
+        version = -1 if self.edge_index.is_inference() else self.edge_index._version
+        entry = self._cache.get(name)
+        if entry is None or entry[0] != version:
+            entry = self._cache[name] = (version, build())
+        return entry[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies and pickles go through here: a cache is built anew there, never carried along.
+        return {**self.__dict__, "_cache": {}}
