@@ -1,0 +1,167 @@
+"""summary.md: a Result as a page to read, and the same as plain text for the terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from fasthop.measure.run import Result
+from fasthop.report.explain import best, explanations
+from fasthop.report.figures import size
+from fasthop.report.rows import remarks
+from fasthop.report.table import markdown_escape, table_markdown, table_text, terminal_width
+from fasthop.report.words import LANGUAGES, check_lang, phrase
+
+MODEL_NAMES = {"gcn": "GCN", "sage": "GraphSAGE", "gat": "GAT", "gin": "GIN"}
+
+
+def subject(result: Result) -> dict[str, str]:
+    """The model and the graph of a task by name."""
+    model = str(result.task.get("model", "?"))
+    return {"model": MODEL_NAMES.get(model, model), "data": str(result.task.get("data", "?"))}
+
+
+def title(result: Result, lang: str = "en") -> str:
+    """One line: which model on which graph."""
+    return phrase("head.title", lang, **subject(result))
+
+
+def task_line(result: Result, lang: str = "en") -> str:
+    """What was trained: the known figures in words, others as `key: value`."""
+    names = list(subject(result).values())
+    return _joined(
+        names[::-1], {k: v for k, v in result.task.items() if k not in ("data", "model")}, "task", lang
+    )
+
+
+def machine_line(result: Result, lang: str = "en") -> str:
+    """What it ran on: the known figures in words, others as `key: value`."""
+    return _joined([], result.machine, "machine", lang)
+
+
+def _joined(parts: list[str], figures: Mapping[str, Any], group: str, lang: str) -> str:
+    for key, value in figures.items():
+        parts.extend(_entries(key, value, group, lang))
+    return ("，" if lang == "zh" else ", ").join(parts)
+
+
+def _entries(key: str, value: Any, group: str, lang: str) -> list[str]:
+    if value is None or value == "" or value == [] or value == {}:
+        return []
+    if isinstance(value, Mapping):
+        return [entry for name, inner in value.items() for entry in _entries(str(name), inner, group, lang)]
+    if isinstance(value, bool):
+        text = str(value).lower()
+    elif isinstance(value, int):
+        text = size(value) if key.endswith("_bytes") else f"{value:,}"
+    elif isinstance(value, list | tuple):
+        text = ",".join(str(entry) for entry in value)
+    else:
+        text = " ".join(str(value).split())
+    if f"{group}.{key}" in LANGUAGES[lang]:
+        return [phrase(f"{group}.{key}", lang, value=text)]
+    if key in ("cpu", "gpu", "platform"):
+        return [text]
+    return [f"{key.removesuffix('_bytes')} {text}"]
+
+
+def made_line(result: Result, lang: str = "en") -> str:
+    """When and with which fasthop it was measured."""
+    return phrase(
+        "head.made", lang, version=result.fasthop_version, created=result.created, ladder=result.ladder
+    )
+
+
+def summary_markdown(
+    result: Result,
+    lang: str = "en",
+    rung_words: Mapping[str, str] | None = None,
+    chart: str | None = "ladder.png",
+) -> str:
+    """The text of summary.md. chart: the picture's path beside it, or None for no picture.
+
+    Raises InvalidConfig for an unknown language.
+    """
+    check_lang(lang)
+    colon = "：" if lang == "zh" else ": "
+    bold = {"task": task_line(result, lang), "machine": machine_line(result, lang)}
+    parts = [f"# {markdown_escape(title(result, lang))}"]
+    parts += [
+        f"**{phrase(f'head.{key}', lang)}**{colon}{markdown_escape(line)}" for key, line in bold.items()
+    ]
+    parts.append(markdown_escape(made_line(result, lang)))
+    parts.append(f"## {phrase('head.table', lang)}")
+    parts.append(table_markdown(result, lang).rstrip("\n"))
+    parts.append("\n".join(f"- {markdown_escape(line)}" for line in remarks(result, lang)))
+    if chart is not None:
+        parts.append(f"![{phrase('head.chart', lang)}]({chart})")
+    parts.append(f"## {phrase('head.best', lang)}")
+    parts.append(markdown_escape(best(result, lang)))
+    parts.append(f"## {phrase('head.meaning', lang)}")
+    parts += [
+        f"### {markdown_escape(name)}\n\n{markdown_escape(text)}"
+        for name, text in explanations(result, lang, rung_words)
+        if text
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def summary_text(
+    result: Result,
+    lang: str = "en",
+    rung_words: Mapping[str, str] | None = None,
+    width: int | None = None,
+    color: bool = False,
+) -> str:
+    """The same for a terminal: head, table, what is best, and a paragraph a recipe."""
+    check_lang(lang)
+    width = terminal_width() if width is None else width
+    colon = "：" if lang == "zh" else ": "
+    heads = [
+        title(result, lang),
+        f"{phrase('head.task', lang)}{colon}{task_line(result, lang)}",
+        f"{phrase('head.machine', lang)}{colon}{machine_line(result, lang)}",
+    ]
+    parts = [
+        "\n".join(fold(line, width) for line in heads),
+        table_text(result, lang, width, color).rstrip("\n"),
+    ]
+    parts.append(fold(f"{phrase('head.best', lang)}{colon}{best(result, lang)}", width))
+    parts += [
+        fold(f"{name}{colon}{text}", width) for name, text in explanations(result, lang, rung_words) if text
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def fold(text: str, width: int) -> str:
+    """`text` in lines of at most `width` columns, where a Chinese character takes two."""
+    if text.isascii():
+        return "\n".join(textwrap.wrap(text, width, break_long_words=True, break_on_hyphens=False)) or text
+    from rich.cells import cell_len
+
+    lines = [""]
+    for word in _words(text):
+        if cell_len(lines[-1]) + cell_len(word.rstrip()) > width and lines[-1]:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("")
+        lines[-1] += word
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _words(text: str) -> list[str]:
+    """What a line may break between: words with their blank, and single Chinese characters with the
+    punctuation that must not start a line."""
+    found: list[str] = []
+    for sign in text:
+        wide = ord(sign) > 0x2E7F
+        closing = sign in "，。；：、）”%"
+        if (
+            not found
+            or (wide and not closing)
+            or (not closing and (found[-1][-1] == " " or ord(found[-1][-1]) > 0x2E7F))
+        ):
+            found.append(sign)
+        else:
+            found[-1] += sign
+    return found
