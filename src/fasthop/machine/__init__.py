@@ -1,0 +1,1 @@
+"""The ground: the clock, the memory, the peaks and the identity of the machine at hand."""
