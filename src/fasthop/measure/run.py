@@ -60,7 +60,7 @@ class Run:
     time_to_accuracy_s: training seconds, everything paid beforehand included, until the
         validation accuracy first reaches the target; None where it does not within the budget.
     curve: per seed, the points (seconds of training so far, validation accuracy in percent).
-    skipped: the reason why the recipe was not measured, else None.
+    skipped: the reason why the recipe was not measured, else None; skipped_words: the same by language code.
     notes: sentences for the reader, such as a fall-back and its reason, by language code.
     """
 
@@ -85,7 +85,12 @@ class Run:
     curve: tuple[tuple[tuple[float, float], ...], ...] = ()
     round_times_ms: tuple[float, ...] = ()
     skipped: str | None = None
+    skipped_words: dict[str, str] | None = None
     notes: tuple[dict[str, str], ...] = ()
+
+    def reason(self, lang: str) -> str | None:
+        """Why the recipe was not measured, in a language; the English sentence where it has no other."""
+        return (self.skipped_words or {}).get(lang, self.skipped)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,1 @@
+"""The rungs: one optimisation a file, and the ladders that compare them."""

@@ -1,0 +1,74 @@
+"""The ladders: which recipes are compared, in which order. Reads as a table; a new rung is one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fasthop.errors import InvalidConfig
+from fasthop.exactness import Exactness
+from fasthop.rewrites.amp import Amp
+from fasthop.rewrites.base import Rung
+from fasthop.rewrites.compile import Compile
+from fasthop.rewrites.pyg_sparse import PygSparse
+from fasthop.rewrites.sample import Sample
+from fasthop.train.setup import Setup
+
+RUNGS: tuple[type[Rung], ...] = (Sample, Amp, Compile, PygSparse)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """An ordered tuple of rungs over the baseline, with the name of its row."""
+
+    name: str
+    rungs: tuple[Rung, ...] = ()
+
+    @property
+    def exactness(self) -> Exactness:
+        """That of the weakest rung; BITWISE for the baseline."""
+        return Exactness.weakest(rung.exactness for rung in self.rungs)
+
+    def on(self, setup: Setup) -> Setup:
+        """The baseline's setup with every rung applied in order; raises Inapplicable with a rung's reason."""
+        for rung in self.rungs:
+            setup = rung.on(setup)
+        return setup
+
+
+def tutorial(sample: Sample) -> tuple[Recipe, ...]:
+    """The five results of the tutorial. Compilation comes last: it compiles what the others made."""
+    return (
+        Recipe(name="baseline"),
+        Recipe(name="sample", rungs=(sample,)),
+        Recipe(name="sample+amp", rungs=(sample, Amp())),
+        Recipe(name="compile", rungs=(Compile(),)),
+        Recipe(name="compile+sample+amp", rungs=(sample, Amp(), Compile())),
+    )
+
+
+def full(sample: Sample) -> tuple[Recipe, ...]:
+    """The tutorial's, each rung alone, PyG's sparse path, and the other modes of torch.compile."""
+    return (
+        *tutorial(sample)[:3],
+        Recipe(name="amp", rungs=(Amp(),)),
+        Recipe(name="pyg_sparse", rungs=(PygSparse(),)),
+        *tutorial(sample)[3:],
+        Recipe(name="compile:reduce-overhead", rungs=(Compile(mode="reduce-overhead"),)),
+        Recipe(name="compile:max-autotune", rungs=(Compile(mode="max-autotune"),)),
+    )
+
+
+LADDERS = {"tutorial": tutorial, "full": full}
+
+
+def ladder(name: str, *, num_neighbors: tuple[int, ...] | None, batch_size: int) -> tuple[Recipe, ...]:
+    """The recipes of a ladder by name. Raises InvalidConfig for an unknown one."""
+    if name not in LADDERS:
+        raise InvalidConfig(f"There is no ladder named {name!r}; there are {', '.join(LADDERS)}.")
+    return LADDERS[name](Sample(num_neighbors=num_neighbors, batch_size=batch_size))
+
+
+def rung_names(rungs: Iterable[Rung]) -> tuple[str, ...]:
+    """The names of the rungs in order."""
+    return tuple(rung.name for rung in rungs)

@@ -1,0 +1,140 @@
+"""run_ladder: measures the recipes of a ladder side by side, each in its own process, by turns."""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+from fasthop.graph.sources import load_graph
+
+from fasthop import __version__
+from fasthop.errors import TrialFailed
+from fasthop.graph.graph import Graph
+from fasthop.machine.fingerprint import fingerprint
+from fasthop.measure.run import Result
+from fasthop.rewrites.ladder import ladder
+from fasthop.search.bench_task import model_maker, model_name, pick_device, save_graph
+from fasthop.search.config import BenchConfig
+from fasthop.search.contest import Contest
+from fasthop.search.entrant import Entrant
+
+
+class Progress(Protocol):
+    """Who is told how a bench run gets on; phases are start, prepare, first_epoch, timing, accuracy, memory."""
+
+    def start(self, recipes: list[str]) -> None: ...
+
+    def update(self, recipe: str, phase: str, fraction: float | None) -> None: ...
+
+    def done(self, recipe: str, outcome: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Silence:
+    """The Progress that tells nobody."""
+
+    def start(self, recipes: list[str]) -> None: ...
+
+    def update(self, recipe: str, phase: str, fraction: float | None) -> None: ...
+
+    def done(self, recipe: str, outcome: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
+    """Measures every recipe of `config.ladder` and returns the Result, the baseline first.
+
+    Ctrl-C ends the workers and returns what was measured until then, `finished=False`, once the baseline
+    has been timed; before that it goes on to the caller as KeyboardInterrupt.
+    Raises InvalidConfig, InvalidGraph or GraphNotFound before any work where the input is at fault, and
+    TrialFailed where the baseline itself could not be measured.
+    """
+    progress = progress or Silence()
+    device = pick_device(config.device)
+    recipes = ladder(config.ladder, num_neighbors=config.num_neighbors, batch_size=config.batch_size)
+    graph = load_graph(
+        config.data,
+        root=config.root,
+        split=config.split,
+        transform=config.transform,
+        seed=config.seed,
+        unsafe=config.unsafe_pickle,
+    )
+    machine = fingerprint()
+    threads = config.threads or int(machine["threads"])
+    task = _describe(config, graph, device.type, threads)
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    progress.start([recipe.name for recipe in recipes])
+    with tempfile.TemporaryDirectory(prefix="fasthop-") as folder:
+        graph_path = Path(folder) / "graph.pt"
+        save_graph(graph, graph_path)
+        entrants = [
+            Entrant.enter(recipe, config, graph, graph_path, Path(folder), device.type, threads)
+            for recipe in recipes
+        ]
+        contest = Contest(entrants, config, progress)
+        try:
+            finished = contest.run()
+        finally:
+            for entrant in entrants:
+                entrant.close()
+    progress.close()
+    if contest.baseline.failure is not None:
+        failure = contest.baseline.failure
+        raise TrialFailed(
+            f"The baseline could not be measured: {failure.reason['en']}\n{failure.traceback}".rstrip()
+        )
+    return Result(
+        machine=machine,
+        task=task,
+        runs=contest.runs(),
+        ladder=config.ladder,
+        created=created,
+        fasthop_version=__version__,
+        target_accuracy=contest.target_accuracy,
+        finished=finished,
+    )
+
+
+def _describe(config: BenchConfig, graph: Graph, device: str, threads: int) -> dict[str, object]:
+    """What was trained, by name and figure; together with the machine it tells how to repeat the run."""
+    model = model_maker(config, graph)()
+    num_parameters = sum(
+        parameter.numel()
+        for parameter in model.parameters()
+        if not hasattr(parameter, "materialize")  # a lazy layer has no size yet
+    )
+    settings = (
+        "hidden",
+        "layers",
+        "dropout",
+        "lr",
+        "weight_decay",
+        "epochs",
+        "rounds",
+        "seeds",
+        "batch_size",
+    )
+    return {
+        "data": graph.name,
+        "num_nodes": graph.num_nodes,
+        "num_edges": graph.num_edges,
+        "num_features": graph.num_features,
+        "num_classes": graph.num_classes,
+        "num_train": int(graph.train_mask.sum()),
+        "transform": config.transform,
+        "model": model_name(config),
+        "num_parameters": num_parameters,
+        **{name: getattr(config, name) for name in settings},
+        "num_neighbors": None if config.num_neighbors is None else list(config.num_neighbors),
+        "optimizer": "adam",
+        "device": device,
+        "threads": threads,
+        "seed": config.seed,
+        "deterministic": config.deterministic,
+        "notes": list(graph.notes),
+    }

@@ -1,0 +1,161 @@
+"""An Entrant: one recipe in a contest, its trial, and all that was measured of it so far."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fasthop.graph.graph import Graph
+from fasthop.graph.note import Note
+from fasthop.machine.memory import PeakMemory
+from fasthop.measure.compare import accuracy_summary, median_interval, paired_ratio
+from fasthop.measure.run import Run
+from fasthop.rewrites.ladder import Recipe, rung_names
+from fasthop.search.config import BenchConfig
+from fasthop.search.protocol import Failure
+from fasthop.search.resident import FirstEpoch, Prepared, Steady, Trained
+from fasthop.search.trial import Trial, WorkerFailed
+from fasthop.search.worker import Order
+
+
+@dataclass(kw_only=True)
+class Entrant:
+    """One recipe. `failure` is set once its worker failed; what was measured until then stays."""
+
+    recipe: Recipe
+    trial: Trial
+    failure: Failure | None = None
+    prepared: Prepared | None = None
+    first: FirstEpoch | None = None
+    round_times_ms: list[float] = field(default_factory=list)
+    steady: Steady | None = None
+    memory: PeakMemory | None = None
+    trained: list[Trained] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    @classmethod
+    def enter(
+        cls,
+        recipe: Recipe,
+        config: BenchConfig,
+        graph: Graph,
+        graph_path: Path,
+        folder: Path,
+        device: str,
+        threads: int,
+    ) -> Entrant:
+        """Starts the worker of a recipe; it gets ready while others do."""
+        import cloudpickle
+
+        order = Order(
+            graph_path=graph_path,
+            device=device,
+            threads=threads,
+            deterministic=config.deterministic,
+            sys_path=list(sys.path),
+            pickled=cloudpickle.dumps((dataclasses.replace(config, data=graph.name), recipe)),
+        )
+        name = recipe.name.replace(":", "-")
+        trial = Trial(recipe.name, order, folder / name, time_limit_s=config.time_limit_s)
+        return cls(recipe=recipe, trial=trial)
+
+    @property
+    def name(self) -> str:
+        """The name of the recipe."""
+        return self.recipe.name
+
+    def attempt(self, ask: Callable[[Trial], Any]) -> Any:
+        """What `ask` gets from the trial, or None where the worker fails, now or before."""
+        if self.failure is not None:
+            return None
+        try:
+            return ask(self.trial)
+        except WorkerFailed as error:
+            self.failure = error.failure
+            return None
+
+    def close(self) -> None:
+        """Ends the worker."""
+        self.trial.close()
+
+    @property
+    def paid_before_s(self) -> float:
+        """Seconds paid once, beforehand: preparation, and what the first epoch took beyond a later one."""
+        if self.prepared is None or self.first is None or not self.round_times_ms:
+            return 0.0
+        steady_s = statistics.median(self.round_times_ms) / 1e3
+        return self.prepared.prepare_s + max(self.first.first_epoch_s - steady_s, 0.0)
+
+    def seconds_to(self, target: float | None) -> float | None:
+        """Training seconds, all that was paid beforehand included, until validation accuracy reaches `target`.
+
+        The median over seeds of the first evaluated epoch that does, times the time of an epoch as the
+        rounds measured it: the accuracy runs of different recipes lie minutes apart, and the machine's
+        drift between them must not decide. None where fewer than half of the seeds get there.
+        """
+        if target is None or not self.trained or not self.round_times_ms:
+            return None
+        never = float("inf")
+        firsts = [
+            next((epoch for epoch, val, _ in seed.points if val >= target), never) for seed in self.trained
+        ]
+        epochs = statistics.median_high(firsts)
+        if epochs == never:
+            return None
+        return self.paid_before_s + epochs * statistics.median(self.round_times_ms) / 1e3
+
+    def run(self, baseline: Entrant, target: float | None) -> Run:
+        """The immutable Run of what was measured."""
+        timed = self.round_times_ms
+        ratio = None
+        if timed and len(timed) == len(baseline.round_times_ms):
+            ratio = paired_ratio(baseline.round_times_ms, timed)
+        trained, first, steady, memory = self.trained, self.first, self.steady, self.memory
+        counted = steady or first
+        epoch_s = statistics.median(timed) / 1e3 if timed else None
+        return Run(
+            name=self.name,
+            rungs=rung_names(self.recipe.rungs),
+            exactness=self.recipe.exactness.value,
+            num_steps_per_epoch=self.prepared.num_steps_per_epoch if self.prepared else None,
+            time_per_epoch_ms=median_interval(timed) if timed else None,
+            ratio_to_baseline=ratio,
+            prepare_s=self.prepared.prepare_s if self.prepared else None,
+            first_epoch_s=first.first_epoch_s if first else None,
+            compile_s=counted.compile_s if counted else None,
+            num_recompiles=counted.num_recompiles if counted else None,
+            num_graph_breaks=counted.num_graph_breaks if counted else None,
+            num_skipped_steps=steady.num_skipped_steps if steady else None,
+            break_even_epochs=self._break_even(baseline),
+            peak_bytes=memory.peak_bytes if memory else None,
+            peak_reserved_bytes=memory.peak_reserved_bytes if memory else None,
+            process_peak_bytes=steady.process_peak_bytes if steady else None,
+            accuracy=accuracy_summary([seed.test for seed in trained]) if trained else None,
+            time_to_accuracy_s=self.seconds_to(target),
+            curve=tuple(
+                tuple((self.paid_before_s + epoch * epoch_s, val) for epoch, val, _ in seed.points)
+                for seed in trained
+            )
+            if epoch_s is not None
+            else (),
+            round_times_ms=tuple(timed),
+            skipped=self.failure.reason["en"] if self.failure else None,
+            skipped_words=self.failure.reason if self.failure else None,
+            notes=tuple(self.notes),
+        )
+
+    def _break_even(self, baseline: Entrant) -> float | None:
+        """Epochs until what was paid beforehand, over what the baseline pays, is earned back."""
+        if self is baseline:
+            return 0.0
+        if not self.round_times_ms or not baseline.round_times_ms:
+            return None
+        gain_s = (statistics.median(baseline.round_times_ms) - statistics.median(self.round_times_ms)) / 1e3
+        if gain_s <= 0.0:
+            return None
+        return max(self.paid_before_s - baseline.paid_before_s, 0.0) / gain_s

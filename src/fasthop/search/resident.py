@@ -1,0 +1,179 @@
+"""Resident: a recipe set up once in its worker, whose epochs are timed whenever its turn comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from fasthop.graph.note import Note, note
+from fasthop.machine.clock import elapsed_ns, synchronizer
+from fasthop.machine.memory import PeakMemory, measure_peak
+from fasthop.machine.process import process_peak_bytes
+from fasthop.rewrites.base import Inapplicable
+from fasthop.rewrites.ladder import Recipe
+from fasthop.train.compiled import CompileWatch
+from fasthop.train.evaluate import evaluate
+from fasthop.train.loop import run_epoch
+from fasthop.train.setup import Setup
+from fasthop.train.task import Task
+
+# Epochs after the first before any is timed: allocator and thread pools and dynamic shapes settle in
+# these. A recompilation among them starts the count again, up to the limit.
+NUM_WARM_UP_EPOCHS = 3
+MAX_WARM_UP_EPOCHS = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """What came of setting the recipe up."""
+
+    prepare_s: float
+    num_steps_per_epoch: int
+    notes: tuple[Note, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FirstEpoch:
+    """What the first epoch cost, and one after warm-up, by which rounds are sized."""
+
+    first_epoch_s: float
+    compile_s: float
+    num_recompiles: int
+    num_graph_breaks: int
+    warm_epoch_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Steady:
+    """What was counted up to the end of the timed epochs."""
+
+    process_peak_bytes: int
+    compile_s: float
+    num_recompiles: int
+    num_graph_breaks: int
+    num_skipped_steps: int
+    last_loss: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trained:
+    """One seed trained from the start: (epoch, validation, test accuracy in percent) where evaluated."""
+
+    points: tuple[tuple[int, float, float], ...]
+
+    @property
+    def best_val(self) -> float:
+        """The highest validation accuracy."""
+        return max(val for _, val, _ in self.points)
+
+    @property
+    def test(self) -> float:
+        """The test accuracy where the validation accuracy was highest, at the first such epoch."""
+        return max(self.points, key=lambda point: point[1])[2]
+
+
+class Resident:
+    """Serves the requests of a trial; each method is one."""
+
+    def __init__(self, task: Task, recipe: Recipe, seed: int, device: torch.device) -> None:
+        self.task = task
+        self.recipe = recipe
+        self.seed = seed
+        self.device = device
+        self.watch = CompileWatch()
+        self._sync = synchronizer(device)
+        self.baseline = Setup.baseline(task, seed=seed, device=device)
+        self.setup = self.baseline
+
+    def prepare(self) -> Prepared:
+        """Applies the rungs. The time is the rungs' own: the imports and compilations they bring,
+        checks, conversions; building the PyG model stands before it for every recipe alike."""
+        start = time.perf_counter()
+        self.setup = self.recipe.on(self.baseline)
+        self.setup.restart(self.seed)
+        self._sync()
+        prepare_s = time.perf_counter() - start if self.recipe.rungs else 0.0
+        self.step = self.setup.step()
+        return Prepared(
+            prepare_s=prepare_s,
+            num_steps_per_epoch=len(self.setup.batches),
+            notes=self.setup.notes,
+        )
+
+    def first_epoch(self) -> FirstEpoch:
+        """The first epoch, with everything lazy in it, then warm-up until nothing compiles any more."""
+        self.watch.__enter__()
+        first_ns = elapsed_ns(self._epoch, self._sync)
+        self._refuse_failed_compilation()
+        quiet, warm_ns = 0, first_ns
+        for _ in range(MAX_WARM_UP_EPOCHS):
+            before = self.watch.num_compilations
+            warm_ns = elapsed_ns(self._epoch, self._sync)
+            quiet = quiet + 1 if self.watch.num_compilations == before else 0
+            if quiet >= NUM_WARM_UP_EPOCHS:
+                break
+        self._refuse_failed_compilation()
+        return FirstEpoch(
+            first_epoch_s=first_ns / 1e9,
+            compile_s=self.watch.seconds,
+            num_recompiles=self.watch.num_recompiles,
+            num_graph_breaks=self.watch.num_graph_breaks,
+            warm_epoch_s=warm_ns / 1e9,
+        )
+
+    def timed_epochs(self, num_epochs: int) -> list[int]:
+        """Wall time of each of `num_epochs` epochs in ns, the device's queue empty at both ends of each."""
+        return [elapsed_ns(self._epoch, self._sync) for _ in range(num_epochs)]
+
+    def steady(self) -> Steady:
+        """What was counted so far; asked for right after the last timed epoch."""
+        return Steady(
+            process_peak_bytes=process_peak_bytes(),
+            compile_s=self.watch.seconds,
+            num_recompiles=self.watch.num_recompiles,
+            num_graph_breaks=self.watch.num_graph_breaks,
+            num_skipped_steps=self.step.num_skipped,
+            last_loss=float(self._last_loss),
+        )
+
+    def memory(self) -> PeakMemory:
+        """Peak of live bytes in an epoch over the resident inputs, in a pass that is not timed."""
+        graph = self.task.graph
+        inputs = (graph.x, graph.edge_index, graph.edge_weight, graph.y)
+        masks = (graph.train_mask, graph.val_mask, graph.test_mask)
+        resident = [tensor for tensor in (*inputs, *masks) if tensor is not None]
+        return measure_peak(self._epoch, resident=resident, device=self.device)
+
+    def accuracy(
+        self, seed: int, num_epochs: int, evaluate_every: int, on_progress: Callable[[float], None]
+    ) -> Trained:
+        """Trains from the start with the parameters and draws of `seed`, evaluating on the way."""
+        self.setup.restart(seed)
+        self.step = self.setup.step()
+        points = []
+        told = time.monotonic()
+        for epoch in range(1, num_epochs + 1):
+            self._epoch()
+            if epoch % evaluate_every == 0 or epoch == num_epochs:
+                accuracies = evaluate(self.setup)
+                points.append((epoch, accuracies.val, accuracies.test))
+            if time.monotonic() - told > 0.5:
+                on_progress(epoch / num_epochs)
+                told = time.monotonic()
+        return Trained(points=tuple(points))
+
+    def _epoch(self) -> None:
+        self._last_loss = run_epoch(self.step, self.setup.batches)
+
+    def _refuse_failed_compilation(self) -> None:
+        compiled = self.setup.compiled
+        if compiled is not None and compiled.failure is not None:
+            raise Inapplicable(
+                note(
+                    f"torch.compile failed, and the recipe would run without it: {compiled.failure}",
+                    f"torch.compile 失败，该方案只能不经编译运行：{compiled.failure}",
+                )
+            )
