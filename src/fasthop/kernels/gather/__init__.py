@@ -1,0 +1,1 @@
+"""Gather: the rows of a tensor by index, into memory that was used before."""
