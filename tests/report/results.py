@@ -7,14 +7,35 @@ from dataclasses import replace
 from fasthop.measure.run import Accuracy, Interval, Result, Run
 
 MACHINE = {
-    "cpu": "Example CPU 9000",
-    "num_cores": 2,
-    "num_threads": 2,
+    "machine_id": "0123456789ab",
+    "cpu": {
+        "model": "Example CPU 9000",
+        "logical_cores": 4,
+        "physical_cores": 2,
+        "usable_cores": 2,
+        "capability": "AVX2",
+    },
     "memory_bytes": 16_000_000_000,
-    "platform": "Linux-6.1-x86_64",
-    "python": "3.12.4",
-    "versions": {"torch": "2.13.0", "torch_geometric": "2.8.1"},
-    "gpu": None,
+    "limits": {"memory_bytes": None, "cpus": None},
+    "threads": {"torch": 2, "environment": {}},
+    "gpus": [],
+    "os": {"system": "Linux", "release": "6.1", "architecture": "x86_64"},
+    "versions": {
+        "python": "3.12.4",
+        "torch": "2.13.0",
+        "torch_geometric": "2.8.1",
+        "numba": "0.68.0",
+        "triton": None,
+    },
+    "compiler": None,
+    "on_battery": None,
+}
+GPU = {
+    "name": "Example GPU",
+    "memory_bytes": 80_000_000_000,
+    "capability": "9.0",
+    "cuda": "12.8",
+    "driver": "570",
 }
 TASK = {
     "data": "cora",
@@ -31,9 +52,11 @@ TASK = {
     "epochs": 200,
     "seeds": 5,
     "rounds": 10,
-    "num_neighbors": (10, 5),
+    "num_neighbors": [10, 5],
     "batch_size": 128,
     "device": "cpu",
+    "threads": 2,
+    "notes": [{"en": "2 parallel edges were merged.", "zh": "合并了 2 条平行边。"}],
 }
 
 
@@ -119,6 +142,10 @@ SKIPPED = Run(
     rungs=("compile", "sample", "amp"),
     exactness="statistical",
     skipped="there is no C++ compiler on this machine, and torch.compile needs one.",
+    skipped_words={
+        "en": "there is no C++ compiler on this machine, and torch.compile needs one.",
+        "zh": "这台机器上没有 C++ 编译器，而 torch.compile 需要它。",
+    },
 )
 
 
@@ -163,7 +190,7 @@ def no_baseline() -> Result:
 
 def cuda() -> Result:
     runs = [replace(run, peak_reserved_bytes=2 * (run.peak_bytes or 0)) for run in (BASELINE, SAMPLE, FAST)]
-    return result(*runs, machine={**MACHINE, "gpu": "Example GPU 80 GB"}, task={**TASK, "device": "cuda"})
+    return result(*runs, machine={**MACHINE, "gpus": [GPU]}, task={**TASK, "device": "cuda"})
 
 
 def large() -> Result:

@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fasthop.measure.run import Result, Run
+from fasthop.report.circumstances import subject
 from fasthop.report.explain import memory_change
 from fasthop.report.figures import measured, number, size
 from fasthop.report.rows import change
-from fasthop.report.summary import subject
 from fasthop.report.typeface import drawable, typeface
 from fasthop.report.words import check_lang, phrase
 

@@ -38,7 +38,7 @@ def _about(run: Run, result: Result, lang: str, rung_words: Mapping[str, str]) -
     baseline = result.baseline
     parts = [_what(run, baseline, lang, rung_words)]
     if run.skipped is not None:
-        parts.append(phrase("explain.skipped", lang, reason=in_language(run.skipped, lang)))
+        parts.append(phrase("explain.skipped", lang, reason=run.reason(lang)))
     if run.skipped is None or measured(run.time_per_epoch_ms) is not None:
         parts += _time(run, baseline, lang)
         parts += _memory(run, baseline, lang)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fasthop.measure.run import Result, Run
+from fasthop.report.circumstances import task_notes
 from fasthop.report.figures import MISSING, fixed, measured, number, seconds, size, span
-from fasthop.report.words import LANGUAGES, in_language, phrase
+from fasthop.report.words import LANGUAGES, phrase
 
 COLUMNS = (
     "recipe",
@@ -125,7 +126,8 @@ def remarks(result: Result, lang: str) -> list[str]:
     for run in result.runs:
         if run.skipped is not None:
             key = "table.incomplete" if has_figures(run) else "table.skipped"
-            lines.append(phrase(key, lang, name=run.name, reason=in_language(run.skipped, lang)))
+            lines.append(phrase(key, lang, name=run.name, reason=run.reason(lang)))
+    lines += task_notes(result, lang)
     if measured(result.baseline.time_per_epoch_ms) is None:
         lines.append(phrase("table.no_baseline", lang))
     if not result.finished:

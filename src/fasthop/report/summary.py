@@ -4,66 +4,18 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from typing import Any
 
 from fasthop.measure.run import Result
+from fasthop.report.circumstances import machine_line, subject, task_line
 from fasthop.report.explain import best, explanations
-from fasthop.report.figures import size
 from fasthop.report.rows import remarks
 from fasthop.report.table import markdown_escape, table_markdown, table_text, terminal_width
-from fasthop.report.words import LANGUAGES, check_lang, phrase
-
-MODEL_NAMES = {"gcn": "GCN", "sage": "GraphSAGE", "gat": "GAT", "gin": "GIN"}
-
-
-def subject(result: Result) -> dict[str, str]:
-    """The model and the graph of a task by name."""
-    model = str(result.task.get("model", "?"))
-    return {"model": MODEL_NAMES.get(model, model), "data": str(result.task.get("data", "?"))}
+from fasthop.report.words import check_lang, phrase
 
 
 def title(result: Result, lang: str = "en") -> str:
     """One line: which model on which graph."""
     return phrase("head.title", lang, **subject(result))
-
-
-def task_line(result: Result, lang: str = "en") -> str:
-    """What was trained: the known figures in words, others as `key: value`."""
-    names = list(subject(result).values())
-    return _joined(
-        names[::-1], {k: v for k, v in result.task.items() if k not in ("data", "model")}, "task", lang
-    )
-
-
-def machine_line(result: Result, lang: str = "en") -> str:
-    """What it ran on: the known figures in words, others as `key: value`."""
-    return _joined([], result.machine, "machine", lang)
-
-
-def _joined(parts: list[str], figures: Mapping[str, Any], group: str, lang: str) -> str:
-    for key, value in figures.items():
-        parts.extend(_entries(key, value, group, lang))
-    return ("，" if lang == "zh" else ", ").join(parts)
-
-
-def _entries(key: str, value: Any, group: str, lang: str) -> list[str]:
-    if value is None or value == "" or value == [] or value == {}:
-        return []
-    if isinstance(value, Mapping):
-        return [entry for name, inner in value.items() for entry in _entries(str(name), inner, group, lang)]
-    if isinstance(value, bool):
-        text = str(value).lower()
-    elif isinstance(value, int):
-        text = size(value) if key.endswith("_bytes") else f"{value:,}"
-    elif isinstance(value, list | tuple):
-        text = ",".join(str(entry) for entry in value)
-    else:
-        text = " ".join(str(value).split())
-    if f"{group}.{key}" in LANGUAGES[lang]:
-        return [phrase(f"{group}.{key}", lang, value=text)]
-    if key in ("cpu", "gpu", "platform"):
-        return [text]
-    return [f"{key.removesuffix('_bytes')} {text}"]
 
 
 def made_line(result: Result, lang: str = "en") -> str:

@@ -60,7 +60,19 @@ PHRASES: dict[str, str] = {
     "task.num_neighbors": "num_neighbors {value}",
     "task.batch_size": "batch size {value}",
     "task.device": "device {value}",
-    "machine.num_threads": "{value} threads",
+    "task.num_parameters": "{value} parameters",
+    "task.transform": "transform {value}",
+    "task.optimizer": "optimiser {value}",
+    "task.threads": "{value} threads",
+    "task.seed": "first seed {value}",
+    "task.deterministic": "deterministic algorithms",
+    "machine.physical": "{value} physical cores",
+    "machine.usable": "{value} usable cores",
+    "machine.threads": "{value} threads",
+    "machine.memory": "{value} of memory",
+    "machine.limit": "limited to {value}",
+    "machine.cpu_limit": "limited to {value} cores",
+    "machine.battery": "on battery",
     # the interpretation
     "explain.baseline": "PyG on the full batch, exactly as written: what all others are compared with.",
     "explain.combination": "Combines {rungs}.",
@@ -121,14 +133,14 @@ PHRASES: dict[str, str] = {
     "to_accuracy.reached": "It reached {target} % validation accuracy after {seconds} s.",
     "to_accuracy.missed": "It did not reach {target} % validation accuracy within the epochs trained.",
     "best.recipe": (
-        "{name} was first at the baseline's accuracy ({target} % on validation): {seconds} s, "
+        "{name} was first at the target of {target} % validation accuracy: {seconds} s, "
         "against the baseline's {baseline} s."
     ),
     "best.alone": (
-        "{name} was first at {target} % validation accuracy: {seconds} s. There is no such figure for the baseline."
+        "{name} was first at the target of {target} % validation accuracy: {seconds} s. There is no such figure for the baseline."
     ),
     "best.baseline": (
-        "The baseline itself was first at its accuracy ({target} % on validation): {seconds} s. "
+        "The baseline itself was first at the target of {target} % validation accuracy: {seconds} s. "
         "Nothing on this ladder pays for this task on this machine."
     ),
     "best.close": (
@@ -164,6 +176,7 @@ PHRASES: dict[str, str] = {
     "phase.accuracy": "accuracy",
     "phase.waiting": "waiting",
     "progress.start": "Measuring {count} recipes: {names}",
+    "progress.done": "done",
     "progress.saved": "Saved in {folder}",
     # the command line
     "cli.interrupted": "Stopped. What was measured until then is saved in {folder}.",
@@ -188,6 +201,15 @@ PHRASES: dict[str, str] = {
     "doctor.ready": "ready",
     "doctor.lacks": "lacks: {reason}",
     "doctor.needs": "needs {needs}",
+    "doctor.memory": "memory",
+    "doctor.root": "folder",
+    "doctor.cached": "measured earlier on this machine",
+    "doctor.peaks_of": "{device}, {threads} threads",
+    "peak.copy_gb_per_s": "copy (GB/s)",
+    "peak.gather_gb_per_s": "gather of rows (GB/s)",
+    "peak.matmul_fp32_gflops": "float32 matrix product (GFLOP/s)",
+    "peak.matmul_bf16_gflops": "bfloat16 matrix product (GFLOP/s)",
+    "peak.operator_us": "one operator call (µs)",
     "doctor.clear_hint": "Clear them with: fasthop doctor --clear-caches",
     "doctor.cleared": "Cleared {size} of caches.",
     "doctor.empty": "empty",

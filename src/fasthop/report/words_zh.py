@@ -57,7 +57,19 @@ PHRASES: dict[str, str] = {
     "task.num_neighbors": "邻居采样数 {value}",
     "task.batch_size": "批大小 {value}",
     "task.device": "设备 {value}",
-    "machine.num_threads": "{value} 个线程",
+    "task.num_parameters": "{value} 个参数",
+    "task.transform": "变换 {value}",
+    "task.optimizer": "优化器 {value}",
+    "task.threads": "{value} 个线程",
+    "task.seed": "首个随机种子 {value}",
+    "task.deterministic": "确定性算法",
+    "machine.physical": "{value} 个物理核",
+    "machine.usable": "{value} 个可用核",
+    "machine.threads": "{value} 个线程",
+    "machine.memory": "内存 {value}",
+    "machine.limit": "上限 {value}",
+    "machine.cpu_limit": "上限 {value} 核",
+    "machine.battery": "使用电池供电",
     # the interpretation
     "explain.baseline": "PyG 全批次训练，照原样书写；其余方案都与它比较。",
     "explain.combination": "由 {rungs} 组合而成。",
@@ -103,9 +115,9 @@ PHRASES: dict[str, str] = {
     "to_accuracy.reached": "用 {seconds} s 达到 {target}% 的验证集准确率。",
     "to_accuracy.missed": "在所训练的 epoch 内没有达到 {target}% 的验证集准确率。",
     "best.recipe": (
-        "{name} 最先达到基线的准确率（验证集 {target}%）：用时 {seconds} s，基线用时 {baseline} s。"
+        "{name} 最先达到目标（验证集准确率 {target}%）：用时 {seconds} s，基线用时 {baseline} s。"
     ),
-    "best.alone": "{name} 最先达到 {target}% 的验证集准确率：用时 {seconds} s。基线没有这项数字。",
+    "best.alone": "{name} 最先达到目标（验证集准确率 {target}%）：用时 {seconds} s。基线没有这项数字。",
     "best.baseline": (
         "最先达到目标准确率（验证集 {target}%）的就是基线本身：用时 {seconds} s。"
         "对这台机器上的这个任务，本阶梯中的优化都不划算。"
@@ -140,6 +152,7 @@ PHRASES: dict[str, str] = {
     "phase.accuracy": "测准确率",
     "phase.waiting": "等待",
     "progress.start": "共测量 {count} 个方案：{names}",
+    "progress.done": "完成",
     "progress.saved": "已保存到 {folder}",
     # the command line
     "cli.interrupted": "已停止。此前测到的结果保存在 {folder}。",
@@ -164,6 +177,15 @@ PHRASES: dict[str, str] = {
     "doctor.ready": "可用",
     "doctor.lacks": "缺少：{reason}",
     "doctor.needs": "需要 {needs}",
+    "doctor.memory": "内存",
+    "doctor.root": "文件夹",
+    "doctor.cached": "此前已在本机测得",
+    "doctor.peaks_of": "{device}，{threads} 个线程",
+    "peak.copy_gb_per_s": "复制 (GB/s)",
+    "peak.gather_gb_per_s": "按行收集 (GB/s)",
+    "peak.matmul_fp32_gflops": "float32 矩阵乘法 (GFLOP/s)",
+    "peak.matmul_bf16_gflops": "bfloat16 矩阵乘法 (GFLOP/s)",
+    "peak.operator_us": "单次算子调用 (µs)",
     "doctor.clear_hint": "清除缓存：fasthop doctor --clear-caches",
     "doctor.cleared": "已清除 {size} 缓存。",
     "doctor.empty": "空",

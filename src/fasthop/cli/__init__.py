@@ -1,0 +1,1 @@
+"""Floor 6: the command line, a thin shell around the Python functions."""

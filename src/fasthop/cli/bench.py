@@ -1,0 +1,135 @@
+"""`fasthop bench`: measures a ladder, prints the report and saves it in a run folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fasthop.report.report import Report
+
+MODELS = ("gcn", "sage", "gat", "gin")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds the subcommand. Defaults are shown in the help; an option that is not given is not passed on,
+    so that `fasthop.bench` alone decides what the defaults are (a test holds the help to them)."""
+    parser = subparsers.add_parser(
+        "bench",
+        help="measure every recipe of a ladder on a model, a graph and this machine",
+        description="Measures every recipe of a ladder on a model, a graph and this machine, prints a table with an "
+        "interpretation, and saves result.json, summary.md, ladder.png and ladder.svg in a run folder.",
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+    )
+    graph = parser.add_argument_group("graph")
+    graph.add_argument(
+        "--data",
+        metavar="NAME",
+        help="cora (bundled), planetoid:Cora, ogb:ogbn-arxiv, pyg:<ClassName>, "
+        "synthetic:arxiv or the path of a saved Data (default: cora)",
+    )
+    graph.add_argument(
+        "--root", metavar="DIR", help="folder that holds the data sets' files, tried before a download"
+    )
+    graph.add_argument("--split", type=int, metavar="N", help="which column of masks with several splits")
+    graph.add_argument("--transform", choices=("normalize_features",), help="applied to the graph once")
+    graph.add_argument(
+        "--unsafe-pickle",
+        action="store_true",
+        help="load a whole pickled object from the --data file; it may run any code, so only a file you trust",
+    )
+    model = parser.add_argument_group("model and training")
+    model.add_argument("--model", choices=MODELS, help="reference model (default: gcn)")
+    model.add_argument("--hidden", type=int, metavar="N", help="hidden channels (default: 16)")
+    model.add_argument("--layers", type=int, metavar="N", help="layers (default: 2)")
+    model.add_argument("--dropout", type=float, metavar="P", help="dropout probability (default: 0.0)")
+    model.add_argument("--lr", type=float, metavar="RATE", help="Adam's learning rate (default: 0.01)")
+    model.add_argument("--weight-decay", type=float, metavar="RATE", help="weight decay (default: 0.0005)")
+    model.add_argument("--epochs", type=int, metavar="N", help="epochs of the accuracy runs (default: 200)")
+    model.add_argument(
+        "--seeds", type=int, metavar="N", help="seeds of the accuracy runs; 0 leaves them out (default: 5)"
+    )
+    model.add_argument(
+        "--num-neighbors",
+        type=_fan_outs,
+        metavar="N,N",
+        help="sampled neighbors a hop, -1 for all (default: 10, then 5 for every further layer)",
+    )
+    model.add_argument("--batch-size", type=int, metavar="N", help="seed nodes a mini-batch (default: 128)")
+    how = parser.add_argument_group("measuring")
+    how.add_argument("--ladder", choices=("tutorial", "full"), help="which recipes (default: tutorial)")
+    how.add_argument("--rounds", type=int, metavar="N", help="how often the recipes take turns (default: 10)")
+    how.add_argument("--device", choices=("auto", "cpu", "cuda"), help="where to train (default: auto)")
+    how.add_argument(
+        "--threads", type=int, metavar="N", help="threads of PyTorch (default: PyTorch's own choice)"
+    )
+    how.add_argument("--deterministic", action="store_true", help="use deterministic algorithms only")
+    how.add_argument(
+        "--time-limit",
+        type=float,
+        dest="time_limit_s",
+        metavar="SECONDS",
+        help="limit of one step of a recipe: compilation, a round, a seed (default: 600)",
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--out", metavar="DIR", help="run folder, new or empty (default: runs/<date-time>-<data>-<model>)"
+    )
+    output.add_argument("--lang", choices=("en", "zh"), help="language of the report (default: en)")
+    output.add_argument(
+        "--json",
+        action="store_true",
+        help="print result.json's text on standard output, and nothing else there",
+    )
+    output.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.set_defaults(run=run)
+
+
+def _fan_outs(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of whole numbers with commas between, such as 10,5"
+        ) from None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the subcommand; returns the exit code."""
+    from fasthop.report.bench import bench
+    from fasthop.report.progress import progress_for
+    from fasthop.report.words import phrase
+
+    options = {name: value for name, value in vars(args).items() if name not in ("run", "json", "quiet")}
+    as_json, quiet = getattr(args, "json", False), getattr(args, "quiet", False)
+    lang = options.get("lang", "en")
+    args.interrupted = phrase("cli.interrupted_empty", lang)
+    report = bench(progress=progress_for(lang, quiet=quiet), **options)
+    if as_json:
+        sys.stdout.write(report.result.to_json() + "\n")
+    else:
+        report.show()
+    _say(phrase("progress.saved", lang, folder=report.folder), quiet=quiet)
+    return exit_code(report, lang)
+
+
+def exit_code(report: Report, lang: str) -> int:
+    """130 where the run was cut short, 1 where the baseline was not measured, else 0; says which."""
+    from fasthop.report.words import phrase
+
+    result = report.result
+    if not result.finished:
+        _say(phrase("cli.interrupted", lang, folder=report.folder), quiet=False)
+        return 130
+    if result.baseline.time_per_epoch_ms is None:
+        reason = result.baseline.reason(lang) or phrase("time.none", lang)
+        _say(phrase("cli.no_baseline", lang, reason=reason), quiet=False)
+        return 1
+    return 0
+
+
+def _say(line: str, *, quiet: bool) -> None:
+    if not quiet:
+        sys.stderr.write(f"{line}\n")

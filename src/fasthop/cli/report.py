@@ -1,0 +1,46 @@
+"""`fasthop report RUN`: prints a run's report again, in either language, and draws its charts again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds the subcommand."""
+    parser = subparsers.add_parser(
+        "report",
+        help="print the report of an earlier run again",
+        description="Prints the table and the interpretation of an earlier run again.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("source", metavar="RUN", help="a run folder, or its result.json")
+    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language (default: en)")
+    parser.add_argument("--json", action="store_true", help="print result.json's text, and nothing else")
+    parser.add_argument(
+        "--redraw",
+        action="store_true",
+        help="write ladder.png, ladder.svg and summary.md into the folder again",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the subcommand; returns the exit code."""
+    from fasthop.report.report import Report
+    from fasthop.report.words import phrase
+
+    report = Report.load(args.source, lang=args.lang)
+    if args.redraw or not args.json:
+        from fasthop.report.rung_words import rung_words
+
+        report = Report(report.result, report.folder, lang=args.lang, rung_words=rung_words())
+    if args.redraw and report.folder is not None:
+        names = [path.name for path in (report.write_summary(report.folder), *report.draw(report.folder))]
+        sys.stderr.write(phrase("cli.drawn", args.lang, files=", ".join(names)) + "\n")
+    if args.json:
+        sys.stdout.write(report.result.to_json() + "\n")
+    else:
+        report.show()
+    return 0

@@ -1,0 +1,125 @@
+"""A Report: a Result as people read it, on screen, in a notebook and as the files of a run folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fasthop.errors import InvalidConfig
+from fasthop.measure.run import Result
+from fasthop.report.files import make_folder, write_file
+from fasthop.report.summary import summary_markdown, summary_text
+from fasthop.report.table import table_html, table_text
+from fasthop.report.words import check_lang
+
+RESULT_FILE = "result.json"
+
+
+class Report:
+    """What `fasthop.bench` returns. `print(report)` shows it; in a notebook it shows itself as a table.
+
+    result: all that was measured; every figure on screen and in the files comes from it alone.
+    folder: the run folder that it is saved in, or None.
+    lang: the language of `print` and of notebooks, "en" or "zh".
+    rung_words: what each rung does, by its name, in each language: {"en": {name: text}, "zh": ...}.
+    """
+
+    def __init__(
+        self,
+        result: Result,
+        folder: Path | None = None,
+        *,
+        lang: str = "en",
+        rung_words: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self.result = result
+        self.folder = folder
+        self.lang = check_lang(lang)
+        self._rung_words = rung_words or {}
+
+    def table(self, lang: str | None = None, width: int | None = None) -> str:
+        """The table with its remarks as text, at most `width` columns wide (the terminal's by default)."""
+        return table_text(self.result, lang or self.lang, width)
+
+    def text(self, lang: str | None = None, width: int | None = None) -> str:
+        """Task, machine, table, what is best and a paragraph a recipe, as text without escape codes."""
+        return self._text(lang or self.lang, width, color=False)
+
+    def _text(self, lang: str, width: int | None, color: bool) -> str:
+        return summary_text(self.result, lang, self._rung_words.get(lang), width, color)
+
+    def markdown(self, lang: str | None = None, chart: str | None = "ladder.png") -> str:
+        """The same as Markdown: the text of summary.md. chart: the picture's path, or None for no picture."""
+        lang = lang or self.lang
+        return summary_markdown(self.result, lang, self._rung_words.get(lang), chart)
+
+    def __str__(self) -> str:
+        return self.text().rstrip("\n")
+
+    def __repr__(self) -> str:
+        names = ", ".join(run.name for run in self.result.runs)
+        return f"Report({names}; folder={str(self.folder) if self.folder else None!r})"
+
+    def _repr_html_(self) -> str:
+        return table_html(self.result, self.lang)
+
+    def show(self, lang: str | None = None) -> None:
+        """Prints `text` to standard output, in colour where that is a terminal."""
+        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        sys.stdout.write(self._text(lang or self.lang, None, color))
+        sys.stdout.flush()
+
+    def save(self, folder: Path | str, lang: str | None = None) -> Path:
+        """Writes result.json, summary.md, ladder.png and ladder.svg into `folder` and returns it.
+
+        result.json comes first, so that what was measured is safe whatever fails later. Files of
+        the same names are replaced, each at once. Raises CannotWrite where one cannot be written.
+        """
+        lang = check_lang(lang or self.lang)
+        folder = make_folder(Path(folder))
+        write_file(folder / RESULT_FILE, self.result.to_json().encode("utf-8") + b"\n")
+        self.folder = folder
+        self.write_summary(folder, lang)
+        self.draw(folder, lang)
+        return folder
+
+    def write_summary(self, folder: Path | str, lang: str | None = None) -> Path:
+        """Writes summary.md into `folder`; returns its path. Raises CannotWrite."""
+        path = make_folder(Path(folder)) / "summary.md"
+        write_file(path, self.markdown(lang).encode("utf-8"))
+        return path
+
+    def draw(self, folder: Path | str, lang: str | None = None) -> list[Path]:
+        """Draws ladder.png and ladder.svg into `folder`; returns their paths. Raises CannotWrite."""
+        from fasthop.report.chart import chart_bytes
+
+        folder = make_folder(Path(folder))
+        paths = []
+        for kind, content in chart_bytes(self.result, lang or self.lang).items():
+            paths.append(folder / f"ladder.{kind}")
+            write_file(paths[-1], content)
+        return paths
+
+    @classmethod
+    def load(cls, source: Path | str, **options: Any) -> Report:
+        """The report of a run folder or a result.json. options: `lang`, `rung_words`.
+
+        Raises InvalidConfig where there is none, or it is damaged or of another version.
+        """
+        path = Path(source)
+        if path.is_dir():
+            path = path / RESULT_FILE
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise InvalidConfig(
+                f"There is no {path}; give the folder of a run, or its {RESULT_FILE}."
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidConfig(
+                f"{path} cannot be read ({error}); give the folder of a run, or its {RESULT_FILE}."
+            ) from None
+        return cls(Result.from_json(text, path), path.parent, **options)
