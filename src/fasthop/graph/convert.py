@@ -22,7 +22,7 @@ from fasthop.graph.note import Note, note
 from fasthop.graph.split import Masks, drawn_split
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, Dataset
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,7 @@ class Edges:
 
 
 def graph_from_data(
-    data: Data,
+    data: Data | Dataset,
     *,
     split: int | str | None,
     seed: int,
@@ -45,18 +45,18 @@ def graph_from_data(
     dtype: torch.dtype | None,
 ) -> Graph:
     """`Graph.from_data`, which says what each argument means."""
-    data, known_classes = single_graph(data)
+    one, known_classes = single_graph(data)
     notes: list[Note] = []
-    edges = edges_of(data)
-    num_nodes = num_nodes_of(data, edges)
+    edges = edges_of(one)
+    num_nodes = num_nodes_of(one, edges)
     edge_index = mended_edge_index(edges.edge_index, num_nodes)
-    edge_weight = _weight(data, edges, edge_index.size(1), weight_from, dtype, notes)
-    x = mended_x(data.get("x"), dtype, notes)
-    y = mended_labels(data.get("y"), num_nodes, notes)
+    edge_weight = _weight(one, edges, edge_index.size(1), weight_from, dtype, notes)
+    x = mended_x(one.get("x"), dtype, notes)
+    y = mended_labels(one.get("y"), num_nodes, notes)
     if y.numel() != num_nodes:
         raise InvalidGraph(f"y has shape {list(y.shape)}; it must be [{num_nodes}], a class a node.")
     classes = _num_classes(y, num_classes or known_classes, notes)
-    masks = _masks(data, y, classes, split, seed, notes)
+    masks = _masks(one, y, classes, split, seed, notes)
     _say_overlaps(masks, notes)
     used = {"x", "y", "edge_index", "adj_t", "num_nodes", "batch", "ptr", *MASKS}
     if edge_weight is not None and edges.values is None:
@@ -73,7 +73,7 @@ def graph_from_data(
         num_classes=classes,
         name=name,
         notes=tuple(notes),
-        extras={key: data[key] for key in data.keys() if key not in used},  # noqa: SIM118
+        extras={key: one[key] for key in one.keys() if key not in used},  # noqa: SIM118
     )
 
 

@@ -14,7 +14,7 @@ from fasthop.graph.csr import CSR
 from fasthop.graph.note import Note
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, Dataset
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 
@@ -64,7 +64,7 @@ class Graph:
     @classmethod
     def from_data(
         cls,
-        data: Data,
+        data: Data | Dataset,
         *,
         split: int | str | None = None,
         seed: int = 0,
@@ -73,7 +73,7 @@ class Graph:
         weight_from: str = "edge_weight",
         dtype: torch.dtype | None = torch.float32,
     ) -> Graph:
-        """A PyG `Data` as a checked Graph; what had to be changed is said in its notes.
+        """A PyG `Data` (or a dataset of one) as a checked Graph; what had to be changed is said in its notes.
 
         split: which column of masks of shape [N, S]; or a split drawn from `seed`: "random" (20 nodes
             a class, 500, 1,000) or percentages such as "60/20/20".

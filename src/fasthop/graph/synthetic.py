@@ -7,7 +7,8 @@ of their number). Same seed, same bits, for any number of threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import difflib
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -41,7 +42,7 @@ class SyntheticConfig:
     max_degree: int
     train: float = 0.5
     val: float = 0.25
-    signal: float = 1.5
+    signal: float = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -99,8 +100,10 @@ def synthetic_config(spec: str, seed: int = 0) -> SyntheticConfig:
     for part in parts:
         key, _, text = part.partition("=")
         if key.strip() not in known:
+            near = difflib.get_close_matches(key.strip(), (*SHAPES, *known), n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
             raise InvalidConfig(
-                f"synthetic:{spec} has {key.strip()!r}; known are the shapes {', '.join(SHAPES)} (with "
+                f"synthetic:{spec} has {key.strip()!r}{hint}; known are the shapes {', '.join(SHAPES)} (with "
                 f"seed=…), or "
                 f"{', '.join(f'{name}=…' for name in (*FREE_DEFAULTS, 'seed'))}."
             )
@@ -108,8 +111,7 @@ def synthetic_config(spec: str, seed: int = 0) -> SyntheticConfig:
     if "seed" in values:
         seed = int(values.pop("seed"))
     if shape in SHAPES:
-        config = SHAPES[shape]
-        return SyntheticConfig(**{f.name: getattr(config, f.name) for f in fields(config)} | {"seed": seed})
+        return replace(SHAPES[shape], seed=seed)
     free = FREE_DEFAULTS | values
     nodes = int(free["nodes"])
     return SyntheticConfig(
