@@ -58,6 +58,8 @@ class Buffer:
     def lend(self, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
         """The first bytes as a contiguous tensor; the buffer counts as lent while its storage lives."""
         view = self._bytes[: math.prod(shape) * dtype.itemsize]
+        if view.size == 0:
+            return torch.empty(shape, dtype=dtype)
         self._view = weakref.ref(view)
         return torch.from_numpy(view).view(dtype).view(shape)
 

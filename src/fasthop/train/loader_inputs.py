@@ -216,16 +216,15 @@ def worker_options(options: Mapping[str, Any], num_threads: int | None) -> Worke
         elif name not in NOT_NEEDED:
             raise TypeError(f"NeighborLoader() got an unexpected keyword argument {name!r}")
     _check_count("num_workers", num_workers)
-    if num_threads is None:
-        num_threads = min(num_workers, os.cpu_count() or 1)
-        if num_workers:
-            _say_once(
-                "num_workers",
-                f"num_workers={num_workers}: batches are made by {num_threads} thread(s) of this process; "
-                "no worker processes are started.",
-            )
-    _check_count("num_threads", num_threads)
-    return WorkerOptions(num_threads=int(num_threads), pin_memory=pin_memory)
+    _check_count("num_threads", num_threads or 0)
+    threads = min(num_workers, os.cpu_count() or 1) if num_threads is None else num_threads
+    if num_threads is None and num_workers:
+        _say_once(
+            "num_workers",
+            f"num_workers={num_workers}: batches are made by {threads} thread(s) of this process; "
+            "no worker processes are started.",
+        )
+    return WorkerOptions(num_threads=threads, pin_memory=pin_memory)
 
 
 def _check_count(name: str, value: Any) -> None:

@@ -89,4 +89,4 @@ def edge_scale(rowptr: Tensor, subgraph: SampledSubgraph) -> Tensor:
     """degree / k of each sampled edge's target, float64 [e]: what makes a sum over the sample unbiased."""
     degree = rowptr.diff()[subgraph.n_id]
     target = subgraph.edge_index[1]
-    return degree[target] / subgraph.rowptr.diff()[target]
+    return degree[target].double() / subgraph.rowptr.diff()[target]
