@@ -33,6 +33,7 @@ _ROW_BYTES = 512  # 128 float32 features, the row of an arxiv-shaped graph
 _NUM_ROWS_GATHERED = 1 << 16
 _MATRIX_SIZE = {"cpu": 1024, "cuda": 8192}  # 0.01 s at 200 GFLOP/s; a GPU needs more to fill it
 _OPERATORS_PER_SAMPLE = 1000
+_PEAKS = ("copy_gb_per_s", "gather_gb_per_s", "matmul_fp32_gflops", "matmul_bf16_gflops", "operator_us")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,17 +175,13 @@ def _read(path: Path) -> MachinePeaks | None:
         tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if tree.pop("schema_version") != _SCHEMA_VERSION:
             return None
-        fields = {name: Peak(**value) if isinstance(value, dict) else value for name, value in tree.items()}
-        peaks = MachinePeaks(**{**fields, "cached": True})
-        usable = all(
-            math.isfinite(bound) and bound > 0
-            for value in fields.values()
-            if isinstance(value, Peak)
-            for bound in (value.low, value.median, value.high)
-        )
+        for name in _PEAKS:
+            peak = tree[name] = Peak(**tree[name])
+            if not all(math.isfinite(bound) and bound > 0 for bound in (peak.low, peak.median, peak.high)):
+                return None
+        return MachinePeaks(**{**tree, "cached": True})
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    return peaks if usable else None
 
 
 def _write(path: Path, peaks: MachinePeaks) -> None:
