@@ -64,7 +64,7 @@ def test_every_phrase_is_used():
 
 
 def test_an_unknown_language_is_refused_by_name():
-    with pytest.raises(InvalidConfig, match="'fr'.*en, zh"):
+    with pytest.raises(InvalidConfig, match=r"'fr'.*en, zh"):
         phrase("col.recipe", "fr")
 
 

@@ -25,11 +25,9 @@ def make_folder(folder: Path, *, fresh: bool = False) -> Path:
         folder.mkdir(exist_ok=not fresh)
         with tempfile.TemporaryFile(dir=folder):
             pass
-    except FileExistsError:
-        if fresh:
-            raise
-        raise CannotWrite(f"{folder} is a file, not a folder; name another one.") from None
     except OSError as error:
+        if fresh and isinstance(error, FileExistsError) and folder.is_dir():
+            raise
         raise CannotWrite(
             f"The folder {folder} cannot be written ({_reason(error)}); name another one."
         ) from None
