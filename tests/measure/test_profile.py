@@ -167,7 +167,7 @@ def test_ctrl_c_too_early_is_raised():
 
 def test_ctrl_c_in_a_comparison_keeps_the_full_rounds():
     slow = Counted(1 + 3 + 8, KeyboardInterrupt())
-    comparison = profile({"a": Counted(), "b": slow}, epochs=14)
+    comparison = profile({"a": Counted(), "b": slow}, epochs=14)  # 14 rounds of one epoch
     assert not comparison.finished
     assert comparison.num_rounds == 7
     assert [entry.num_epochs for entry in comparison.profiles] == [7, 7]

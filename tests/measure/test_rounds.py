@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fasthop.errors import InvalidConfig
-from fasthop.measure.rounds import epochs_per_round, time_epochs, turn_order
+from fasthop.measure.rounds import epochs_of_rounds, epochs_per_round, time_epochs, turn_order
 
 
 def test_time_epochs_runs_the_call_so_often_and_waits_on_both_sides():
@@ -41,3 +41,17 @@ def test_turns_run_forwards_then_backwards():
     assert turn_order(["a", "b", "c"], 0) == ["a", "b", "c"]
     assert turn_order(["a", "b", "c"], 1) == ["c", "b", "a"]
     assert turn_order(["a", "b", "c"], 2) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("epochs", [*range(6, 60), 99, 100, 1000, 1001])
+def test_epochs_are_shared_out_in_rounds_of_odd_length(epochs):
+    rounds = epochs_of_rounds(epochs)
+    assert sum(rounds) == epochs
+    assert 6 <= len(rounds) <= 16
+    assert all(length % 2 == 1 for length in rounds)
+    assert max(rounds) - min(rounds) <= 2
+
+
+def test_fewer_epochs_than_six_make_no_rounds():
+    with pytest.raises(InvalidConfig, match="at least 6 epochs, and got 5"):
+        epochs_of_rounds(5)

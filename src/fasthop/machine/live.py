@@ -27,11 +27,13 @@ def live_ranges(device: torch.device) -> list[Range]:
     only C++ code holds (saved for a backward pass that is still to come) is not found. Takes about
     0.15 s in a process with torch, PyG and matplotlib (390,000 objects).
     """
+    from torch._subclasses.fake_tensor import FakeTensor  # those say "cpu" and hold nothing
+
     objects = gc.get_objects()
     ranges = []
     for candidate in objects:
         # The type is asked, not isinstance: proxies answer isinstance by running code of their own.
-        if issubclass(type(candidate), Tensor):
+        if issubclass(type(candidate), Tensor) and not issubclass(type(candidate), FakeTensor):
             ranges.extend(tensor_ranges(candidate, device))
     numpy = sys.modules.get("numpy")
     if device.type == "cpu" and numpy is not None:
@@ -92,7 +94,6 @@ def _parts(tensor: Tensor) -> tuple[Tensor, ...]:
 
 
 def _storage_range(tensor: Tensor, device: torch.device) -> Iterator[Range]:
-    # torch.compile keeps fake tensors alive, which say "cpu" and hold nothing.
     if tensor.device.type != device.type or (
         device.index is not None and tensor.device.index != device.index
     ):

@@ -172,10 +172,11 @@ def _without_profiler_noise() -> Iterator[None]:
         sys.stderr.flush()
     try:
         original = os.dup(2)
-    except OSError:  # no standard error at all
+        kept_file = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
+    except OSError:  # no standard error, or nowhere to keep it: then the lines are seen
         yield
         return
-    with tempfile.TemporaryFile() as kept:
+    with kept_file as kept:
         os.dup2(kept.fileno(), 2)
         try:
             yield

@@ -11,17 +11,13 @@ from fasthop.machine.clock import device_in_use, elapsed_ns, synchronizer
 from fasthop.machine.process import process_peak_bytes
 from fasthop.measure.compare import MIN_ROUNDS, median_interval, paired_ratio
 from fasthop.measure.profile_text import comparison_text, profile_text
-from fasthop.measure.rounds import time_epochs, turn_order
+from fasthop.measure.rounds import epochs_of_rounds, time_epochs, turn_order
 from fasthop.measure.run import Interval
 
 if TYPE_CHECKING:
     import torch
 
 Step = Callable[[], object]
-
-_NUM_ROUNDS = (6, 7, 8, 11, 14)
-"""Numbers of rounds whose interval holds the median in at least 98 % of cases (6: 97 %). The order
-statistics only allow some figures: 9, 12 or 17 rounds give 96, 96 and 95 %."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,7 +165,7 @@ def profile(
     synchronize = synchronizer(place)
     for timing in timings:
         timing.total_ns += sum(time_epochs(timing.step, warmup, synchronize))
-    finished = _timed_rounds(timings, _epochs_of_rounds(epochs), synchronize)
+    finished = _timed_rounds(timings, epochs_of_rounds(epochs), synchronize)
     process_peak = process_peak_bytes()
 
     peaks = {}
@@ -260,13 +256,11 @@ def _first_calls(timings: list[_Timing], device: torch.device | None) -> torch.d
     return place
 
 
-def _timed_rounds(
-    timings: list[_Timing], epochs_of_rounds: list[int], synchronize: Callable[[], None]
-) -> bool:
+def _timed_rounds(timings: list[_Timing], num_epochs_of: list[int], synchronize: Callable[[], None]) -> bool:
     """Times all rounds; False where Ctrl-C ended them early with enough measured, and all steps
     are then left with the same rounds."""
     try:
-        for index, num_epochs in enumerate(epochs_of_rounds):
+        for index, num_epochs in enumerate(num_epochs_of):
             for timing in turn_order(timings, index):
                 one_round: list[int] = []
                 timing.rounds.append(one_round)
@@ -274,9 +268,7 @@ def _timed_rounds(
                     one_round.append(elapsed_ns(timing.step, synchronize))  # noqa: PERF401
     except KeyboardInterrupt:
         if len(timings) > 1:
-            full = [
-                sum(len(r) == n for r, n in zip(t.rounds, epochs_of_rounds, strict=False)) for t in timings
-            ]
+            full = [sum(len(r) == n for r, n in zip(t.rounds, num_epochs_of, strict=False)) for t in timings]
             for timing in timings:
                 del timing.rounds[min(full) :]
             enough = min(full) >= MIN_ROUNDS
@@ -286,13 +278,6 @@ def _timed_rounds(
             raise
         return False
     return True
-
-
-def _epochs_of_rounds(epochs: int) -> list[int]:
-    """The number of epochs in each round: as equal as they can be, `epochs` in all."""
-    num_rounds = max(n for n in _NUM_ROUNDS if n <= epochs)
-    each, more = divmod(epochs, num_rounds)
-    return [each + (index < more) for index in range(num_rounds)]
 
 
 def _round_times(timing: _Timing) -> list[float]:
