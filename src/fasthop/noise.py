@@ -10,6 +10,8 @@ import warnings
 QUIET: tuple[tuple[str, type[Warning]], ...] = (
     # torch warns once a process that CSR tensors are in beta; fasthop checks the results it takes from them.
     (r"Sparse CSR tensor support is in beta state", UserWarning),
+    # torch's own checks of a CSR tensor are off by default, which is what PyG expects.
+    (r"Sparse invariant checks are implicitly disabled", UserWarning),
     # Arrays that are only read may well be read-only, such as memory-mapped graphs.
     (r"The given NumPy array is not writable", UserWarning),
     # PyG scripts its aggregations with an interface that newer versions of torch deprecate; the user can't mend that.

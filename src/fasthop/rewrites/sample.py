@@ -6,7 +6,6 @@ import dataclasses
 from dataclasses import dataclass
 
 import torch
-from fasthop.train.neighbor_loader import NeighborLoader
 from torch_geometric.data import Data
 
 from fasthop.errors import NotApplicable
@@ -17,6 +16,7 @@ from fasthop.rewrites.sampled_layers import correct, num_hops
 from fasthop.rewrites.structure import copy_sharing, message_passing_layers
 from fasthop.train.batch_weights import BatchWeights
 from fasthop.train.batching import FullBatch, SampledBatches
+from fasthop.train.mode import evaluating
 from fasthop.train.setup import Setup
 
 # How far the seeds' outputs with all neighbours may be from the full batch's, relative to the largest
@@ -106,6 +106,8 @@ def _check_same(full: Setup, sampled: Setup, weights: BatchWeights, num_hops: in
     This finds what no list of layers could: a model that reaches further than the fan-outs, that normalises
     by the degrees of the graph it is given, or that mixes rows (a mean over all nodes, a GraphNorm).
     """
+    from fasthop.train.neighbor_loader import NeighborLoader
+
     graph = full.task.graph
     seeds = graph.train_mask.nonzero().view(-1)[:NUM_CHECKED_SEEDS]
     loader = NeighborLoader(graph, [-1] * num_hops, input_nodes=seeds, batch_size=len(seeds))
@@ -119,15 +121,15 @@ def _check_same(full: Setup, sampled: Setup, weights: BatchWeights, num_hops: in
         rows=len(seeds),
     )
     weights.bind(data, edge_index)
-    # Copies in eval mode: running statistics and dropout must not move the comparison.
-    original, model = full.model, sampled.model
-    was_training = original.training
     weights.probing = True
+    buffers = [(buffer, buffer.clone()) for buffer in sampled.model.buffers()]
     try:
-        original.eval()
-        model.eval()
-        want = full.forward(full.batches.batch)[seeds]  # type: ignore[attr-defined]
-        got = batch.select(sampled.forward(batch))
+        # In eval mode: running statistics and dropout must not move the comparison.
+        with evaluating(full.model, sampled.model):
+            want = full.forward(full.batches.batch)[seeds]  # type: ignore[attr-defined]
+            got = batch.select(sampled.forward(batch))
+        # In train mode once more, for models that drop edges then; only that check is asked here.
+        sampled.forward(batch)
     except NotApplicable as error:
         raise Inapplicable(
             note(f"Sampling would be wrong here: {error}.", f"在此采样会得到错误结果：{error}。")
@@ -139,8 +141,8 @@ def _check_same(full: Setup, sampled: Setup, weights: BatchWeights, num_hops: in
         ) from None
     finally:
         weights.probing = False
-        original.train(was_training)
-        model.train(was_training)
+        for buffer, before in buffers:
+            buffer.copy_(before)
     scale = max(want.abs().max().item(), 1e-12)
     error = (got - want).abs().max().item() / scale
     if not error <= TOLERANCE:

@@ -3,8 +3,9 @@
 `correct(model, weights)` goes over a copy of the user's model. Layers that normalise by the degrees
 (GCNConv, GCN2Conv, APPNP, LGConv, TAGConv, SGConv) get the full graph's normalisation times degree/k;
 layers that sum their neighbours (GINConv, GraphConv, SAGEConv with "sum") get the factor degree/k on each
-message; a mean, a maximum or an attention needs nothing. The kind of a layer that this file does not name is
-told from its aggregation, and `rewrites.sample` checks the outcome on the user's own graph.
+message; a mean, a maximum or an attention needs nothing. A sum in a layer that this file does not know is
+refused: it may be an attention, whose weights add up to 1 already, or a plain sum, which needs the factor.
+`rewrites.sample` checks the outcome on the user's own graph.
 """
 
 from __future__ import annotations
@@ -14,10 +15,32 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import APPNP, GCN2Conv, GCNConv, LGConv, MessagePassing, SGConv, TAGConv
+from torch_geometric.nn import (
+    APPNP,
+    AGNNConv,
+    FeaStConv,
+    GATConv,
+    GatedGraphConv,
+    GATv2Conv,
+    GCN2Conv,
+    GCNConv,
+    GINConv,
+    GINEConv,
+    GraphConv,
+    LGConv,
+    MessagePassing,
+    ResGatedGraphConv,
+    SAGEConv,
+    SGConv,
+    SuperGATConv,
+    TAGConv,
+    TransformerConv,
+)
 from torch_geometric.nn.aggr import SumAggregation
 
-from fasthop.rewrites.structure import replace_modules
+from fasthop.graph.note import note
+from fasthop.rewrites.base import Inapplicable
+from fasthop.rewrites.structure import message_passing_layers, replace_modules
 from fasthop.train.batch_weights import BatchWeights
 
 
@@ -80,6 +103,11 @@ NORMALISED: dict[type[MessagePassing], type[_Normalised]] = {
     SGConv: _NormalisedPower,
 }
 
+# Their weights add up to 1 over whatever neighbours there are.
+ATTENTIONS = (AGNNConv, FeaStConv, GATConv, GATv2Conv, SuperGATConv, TransformerConv)
+# Their messages are added up as they are.
+PLAIN_SUMS = (GatedGraphConv, GINConv, GINEConv, GraphConv, ResGatedGraphConv, SAGEConv)
+
 
 @cache
 def _mixed(mixin: type[_Normalised], layer: type[MessagePassing]) -> type:
@@ -97,9 +125,19 @@ def correct(model: torch.nn.Module, weights: BatchWeights) -> torch.nn.Module:
         mixin = NORMALISED.get(type(layer))
         if mixin is not None and getattr(layer, "normalize", True):
             return _normalised(layer, mixin, weights)
-        if isinstance(layer.aggr_module, SumAggregation):
-            weights.want_scale()
-            layer.register_message_forward_hook(_ScaleMessages(weights))
+        if isinstance(layer, ATTENTIONS) or not isinstance(layer.aggr_module, SumAggregation):
+            return None
+        if not isinstance(layer, PLAIN_SUMS):
+            kind = type(layer).__name__
+            raise Inapplicable(
+                note(
+                    f"The layer {path!r} ({kind}) sums its neighbours, and whether a sampled one should count for "
+                    "degree/k of them is not known of this kind of layer.",
+                    f"层 {path!r}（{kind}）对邻居求和，而这类层的采样邻居是否应乘以 度数/k，fasthop 并不知道。",
+                )
+            )
+        weights.want_scale()
+        layer.register_message_forward_hook(_ScaleMessages(weights))
         return None
 
     return replace_modules(model, build)
@@ -132,8 +170,6 @@ class _ScaleMessages:
 
 def num_hops(model: torch.nn.Module) -> int:
     """How many hops the model's layers reach together, each layer counted once."""
-    from fasthop.rewrites.structure import message_passing_layers
-
     total = 0
     for layer in message_passing_layers(model).values():
         steps = getattr(layer, "K", 1)

@@ -7,11 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import Protocol
 
-from fasthop.graph.sources import load_graph
-
 from fasthop import __version__
 from fasthop.errors import TrialFailed
 from fasthop.graph.graph import Graph
+from fasthop.graph.sources import load_graph
 from fasthop.machine.fingerprint import fingerprint
 from fasthop.measure.run import Result
 from fasthop.rewrites.ladder import ladder

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fasthop.errors import InvalidConfig
-from fasthop.measure.rounds import MIN_ROUNDS
+from fasthop.measure.compare import MIN_ROUNDS
 
 MODELS = ("gcn", "sage", "gat", "gin")
 DEVICES = ("auto", "cpu", "cuda")

@@ -13,8 +13,8 @@ from typing import Any
 from fasthop.graph.graph import Graph
 from fasthop.graph.note import Note
 from fasthop.machine.memory import PeakMemory
-from fasthop.measure.compare import accuracy_summary, median_interval, paired_ratio
-from fasthop.measure.run import Run
+from fasthop.measure.compare import MIN_ROUNDS, accuracy_summary, median_interval, paired_ratio
+from fasthop.measure.run import Interval, Run
 from fasthop.rewrites.ladder import Recipe, rung_names
 from fasthop.search.config import BenchConfig
 from fasthop.search.protocol import Failure
@@ -113,7 +113,7 @@ class Entrant:
         """The immutable Run of what was measured."""
         timed = self.round_times_ms
         ratio = None
-        if timed and len(timed) == len(baseline.round_times_ms):
+        if len(timed) >= MIN_ROUNDS and len(timed) == len(baseline.round_times_ms):
             ratio = paired_ratio(baseline.round_times_ms, timed)
         trained, first, steady, memory = self.trained, self.first, self.steady, self.memory
         counted = steady or first
@@ -123,7 +123,7 @@ class Entrant:
             rungs=rung_names(self.recipe.rungs),
             exactness=self.recipe.exactness.value,
             num_steps_per_epoch=self.prepared.num_steps_per_epoch if self.prepared else None,
-            time_per_epoch_ms=median_interval(timed) if timed else None,
+            time_per_epoch_ms=_interval(timed),
             ratio_to_baseline=ratio,
             prepare_s=self.prepared.prepare_s if self.prepared else None,
             first_epoch_s=first.first_epoch_s if first else None,
@@ -159,3 +159,12 @@ class Entrant:
         if gain_s <= 0.0:
             return None
         return max(self.paid_before_s - baseline.paid_before_s, 0.0) / gain_s
+
+
+def _interval(times_ms: list[float]) -> Interval | None:
+    """The median with its 95 % interval; after Ctrl-C, with too few rounds for one, with their range."""
+    if not times_ms:
+        return None
+    if len(times_ms) >= MIN_ROUNDS:
+        return median_interval(times_ms)
+    return Interval(median=statistics.median(times_ms), low=min(times_ms), high=max(times_ms))

@@ -9,13 +9,17 @@ down; so the batch leaves them here and the layers, put in by the rung `sample`,
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
-from fasthop.train.sample_weights import GCNWeights
 from torch import Tensor
 from torch_geometric.data import Data
 
 from fasthop.errors import NotApplicable
 from fasthop.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from fasthop.train.sample_weights import GCNWeights
 
 
 class BatchWeights:
@@ -37,6 +41,8 @@ class BatchWeights:
     def want_normalised(self, *, improved: bool, add_self_loops: bool) -> tuple[bool, bool]:
         """Registers a symmetric normalisation; returns the key to `normalised`."""
         key = (improved, add_self_loops)
+        from fasthop.train.sample_weights import GCNWeights
+
         if key not in self._sources:
             self._sources[key] = GCNWeights(self.graph, improved=improved, add_self_loops=add_self_loops)
         return key

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from fasthop.train.neighbor_loader import NeighborLoader
 from torch import Tensor
 
 from fasthop.graph.graph import Graph
@@ -96,7 +95,9 @@ class SampledBatches:
         self.device = device
         self.with_weight = with_weight
         self.weights = weights
-        self._epoch = 0
+        # Here and not above: the baseline never samples, and must not pay for numba (time and 60 MB).
+        from fasthop.train.neighbor_loader import NeighborLoader
+
         self._make = lambda seed: NeighborLoader(
             graph,
             list(num_neighbors),

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fasthop.train.batching import FullBatch
+from fasthop.train.mode import evaluating
 from fasthop.train.setup import Setup
 from fasthop.train.task import takes_edge_weight
 
@@ -26,16 +27,12 @@ def predict(setup: Setup) -> Tensor:
     """The logits `[N, C]` of every node from all its neighbours, in eval mode, by the user's own model."""
     model = setup.original
     graph = setup.task.graph
-    was_training = model.training
-    model.eval()
-    try:
-        with_weight = graph.edge_weight is not None and takes_edge_weight(model)
-        batch = FullBatch.of(graph, with_weight=with_weight).batch
+    with_weight = graph.edge_weight is not None and takes_edge_weight(model)
+    batch = FullBatch.of(graph, with_weight=with_weight).batch
+    with evaluating(model):
         if batch.edge_weight is not None:
             return model(batch.x, batch.edges, edge_weight=batch.edge_weight)
         return model(batch.x, batch.edges)
-    finally:
-        model.train(was_training)
 
 
 def evaluate(setup: Setup) -> Accuracies:
