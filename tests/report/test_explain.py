@@ -140,7 +140,7 @@ def test_best_by_time_to_accuracy():
 
 def test_best_may_be_the_baseline():
     slow = replace(results.SAMPLE, time_to_accuracy_s=6.0)
-    assert "Nothing on this ladder pays" in best(results.result(results.BASELINE, slow))
+    assert "No recipe of this ladder got there sooner" in best(results.result(results.BASELINE, slow))
 
 
 def test_best_is_not_named_without_the_figure():

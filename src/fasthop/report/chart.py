@@ -60,7 +60,7 @@ def _time_bar(run: Run, baseline: Run, lang: str) -> Bar:
     if kind in ("faster", "slower") and ratio is not None:
         label += f"  ({number(ratio.median)}×)"
     elif kind == "same":
-        label += "  (≈ 1×)"
+        label += f"  ({phrase('chart.not_significant', lang)})"
     color = "baseline" if run is baseline else BETTER.get(kind, kind)
     return Bar(value=time.median, low=time.low, high=time.high, label=label, color=color)
 

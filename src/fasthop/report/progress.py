@@ -61,7 +61,7 @@ class PlainProgress:
             self._say(f"{recipe}: {phase_words(phase, self._lang)}")
 
     def done(self, recipe: str, outcome: str) -> None:
-        self._say(f"{recipe}: {outcome or phrase('progress.done', self._lang)}")
+        self._say(f"{recipe}: {outcome_words(outcome, self._lang)}")
 
     def close(self) -> None:
         pass
@@ -114,7 +114,7 @@ class LiveProgress:
         number = self._ids.get(recipe)
         if number is None:
             number = self._add(recipe)
-        text = " ".join((outcome or phrase("progress.done", self._lang)).split())
+        text = " ".join(outcome_words(outcome, self._lang).split())
         self._bars.update(number, total=1.0, completed=1.0, phase=text)
         self._bars.stop_task(number)
 
@@ -132,6 +132,11 @@ def phase_words(phase: str, lang: str) -> str:
     """The words of a phase; the key itself where it has none."""
     phrases: Mapping[str, str] = LANGUAGES[lang]
     return phrases.get(f"phase.{phase}", phase)
+
+
+def outcome_words(outcome: str, lang: str) -> str:
+    """The words of an outcome: a recipe that was measured is done; anything else is a reason, as it is."""
+    return phrase("progress.done", lang) if outcome in ("", "measured") else outcome
 
 
 def progress_for(lang: str = "en", *, quiet: bool = False) -> Progress:

@@ -141,7 +141,7 @@ PHRASES: dict[str, str] = {
     ),
     "best.baseline": (
         "The baseline itself was first at the target of {target} % validation accuracy: {seconds} s. "
-        "Nothing on this ladder pays for this task on this machine."
+        "No recipe of this ladder got there sooner."
     ),
     "best.close": (
         "{name} needed {seconds} s, within {percent} % of that. Such a figure carries no interval, so take "
@@ -163,9 +163,10 @@ PHRASES: dict[str, str] = {
     "chart.worse": "worse",
     "chart.same": "no clear change",
     "chart.steps": "{steps} steps / epoch",
+    "chart.not_significant": "n.s.",
     "chart.alone": "not compared",
     "chart.skipped": "not measured",
-    "chart.error": "bars: median with 95 % interval; (×): speed against the baseline, paired",
+    "chart.error": "bars: median with 95 % interval; (×): speed against the baseline, paired; n.s.: not significant",
     "chart.unfinished": "cut short",
     # progress
     "phase.start": "starting",

@@ -120,7 +120,7 @@ PHRASES: dict[str, str] = {
     "best.alone": "{name} 最先达到目标（验证集准确率 {target}%）：用时 {seconds} s。基线没有这项数字。",
     "best.baseline": (
         "最先达到目标准确率（验证集 {target}%）的就是基线本身：用时 {seconds} s。"
-        "对这台机器上的这个任务，本阶梯中的优化都不划算。"
+        "本阶梯中没有方案比它更早达到。"
     ),
     "best.close": "{name} 用时 {seconds} s，相差不到 {percent}%；这项数字没有置信区间，应视为不相上下。",
     "best.unknown": "没有测到达标用时，因此不评最佳方案。",
@@ -139,6 +139,7 @@ PHRASES: dict[str, str] = {
     "chart.worse": "更差",
     "chart.same": "无明显变化",
     "chart.steps": "每 epoch {steps} 步",
+    "chart.not_significant": "不显著",
     "chart.alone": "未比较",
     "chart.skipped": "未测量",
     "chart.error": "条形为中位数及其 95% 置信区间；(×) 为按轮次配对的相对基线速度",
