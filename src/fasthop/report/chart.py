@@ -94,8 +94,7 @@ def draw(result: Result, lang: str = "en") -> Figure:
         height = 1.55 + 0.42 * count
         figure = Figure(figsize=(WIDTH_IN, height), dpi=DPI, facecolor="white")
         FigureCanvasAgg(figure)
-        names = [drawable(run.name) for run in result.runs]
-        left = min(0.34, max(0.10, 0.025 + 0.0079 * max(len(name) for name in names)))
+        left = _names_width(result, lang) / WIDTH_IN
         bottom, top = 0.80 / height, 1 - 0.72 / height
         gap = 0.02
         panel = (0.985 - left - gap) / 2
@@ -202,6 +201,15 @@ def _panel(axes: Axes, bars: Sequence[Bar], lang: str) -> None:
     axes.spines["left"].set_color("#9a9a9a")
 
 
+def _names_width(result: Result, lang: str) -> float:
+    """The inches that the widest name takes, with its distance from the bars and from the edge."""
+    from matplotlib.textpath import TextPath
+
+    font = typeface(lang, 10)
+    points = max(TextPath((0, 0), drawable(run.name), prop=font).get_extents().width for run in result.runs)
+    return min(max(points, 52.0) / 72 + 0.30, 0.4 * WIDTH_IN)
+
+
 def _names(axes: Axes, result: Result, lang: str) -> None:
     """The recipes' names left of the bars, with the steps an epoch where they differ from the baseline's."""
     for place, run in enumerate(result.runs):
@@ -246,7 +254,7 @@ def _frame(figure: Figure, result: Result, lang: str, height: float, used: set[s
         figure.legend(
             handles=[Patch(color=COLORS[key], label=phrase(f"chart.{key}", lang)) for key in order],
             loc="lower right",
-            bbox_to_anchor=(0.99, 0.02 / height),
+            bbox_to_anchor=(0.99, 0.28 / height),
             ncols=len(order),
             frameon=False,
             prop=small,
