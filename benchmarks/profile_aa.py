@@ -6,7 +6,7 @@ A/B: a copy that is 20 % slower must be found in each of 10 tries.
 The closure is an epoch of PyG's two-layer GCN (16 hidden) on a random graph of Cora's size. The
 slowdown spins for a fifth of the time that the epoch just took.
 
-    python benchmarks/profile_aa.py [--tries 10] [--epochs 50] [--nodes 2708] > benchmarks/results/profile_aa.txt
+    python benchmarks/profile_aa.py [--tries 10] [--epochs 50] [--nodes 2708] [--threads 1] > benchmarks/results/profile_aa.txt
 """
 
 from __future__ import annotations
@@ -29,12 +29,17 @@ SLOWDOWN = 0.2
 BAR_AA = 0.9
 
 
-def make_step(num_nodes: int) -> Callable[[], None]:
-    """A closure that does one epoch; each call makes a copy with tensors of its own."""
+def make_data(num_nodes: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """x, edge_index and y of a random graph with four directed edges a node."""
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(num_nodes, NUM_FEATURES, generator=generator)
     edge_index = torch.randint(num_nodes, (2, 4 * num_nodes), generator=generator)
     y = torch.randint(NUM_CLASSES, (num_nodes,), generator=generator)
+    return x, edge_index, y
+
+
+def make_step(x: torch.Tensor, edge_index: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
+    """A closure that does one epoch; each call makes a copy with a model of its own on the same data."""
     torch.manual_seed(0)
     first, second = GCNConv(NUM_FEATURES, HIDDEN_CHANNELS), GCNConv(HIDDEN_CHANNELS, NUM_CLASSES)
     parameters = [*first.parameters(), *second.parameters()]
@@ -69,21 +74,26 @@ def main() -> None:
     parser.add_argument("--tries", type=int, default=10)
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--nodes", type=int, default=2708)
+    parser.add_argument(
+        "--threads", type=int, default=1, help="several fight for the cores of a busy machine"
+    )
     options = parser.parse_args()
+    torch.set_num_threads(options.threads)
 
     machine = fingerprint()
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     print(
-        f"{machine['cpu']['model']}, {machine['cpu']['usable_cores']} cores, torch {torch.__version__}, "
-        f"load {load} at the start"
+        f"{machine['cpu']['model']}, {machine['cpu']['usable_cores']} cores, {options.threads} used, "
+        f"torch {torch.__version__}, load {load} at the start"
     )
     print(
         f"PyG's two-layer GCN, {options.nodes} nodes, {options.epochs} epochs of each of the two, in turns\n"
     )
+    data = make_data(options.nodes)
     quiet = found = 0
     for kind in ("A/A", "A/B"):
         for attempt in range(options.tries):
-            a, b = make_step(options.nodes), make_step(options.nodes)
+            a, b = make_step(*data), make_step(*data)
             comparison = profile(
                 {"a": a, "b": b if kind == "A/A" else slowed(b)}, epochs=options.epochs, memory=False
             )

@@ -171,12 +171,16 @@ def _without_profiler_noise() -> Iterator[None]:
     if sys.stderr is not None:
         sys.stderr.flush()
     try:
-        original = os.dup(2)
-        kept_file = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
-    except OSError:  # no standard error, or nowhere to keep it: then the lines are seen
+        file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by the `with` below)
+    except OSError:  # nowhere to keep lines: then all are seen
         yield
         return
-    with kept_file as kept:
+    with file as kept:
+        try:
+            original = os.dup(2)
+        except OSError:  # no standard error at all
+            yield
+            return
         os.dup2(kept.fileno(), 2)
         try:
             yield

@@ -20,7 +20,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "first": "first call",
         "total": "all calls",
         "peak": "peak memory",
-        "over": "over {resident} alive between epochs",
+        "peak_over": "{peak} over {resident} alive between epochs",
         "reserved": "{reserved} reserved",
         "process": "process peak",
         "against": "against {name}",
@@ -28,7 +28,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "same": "no significant change",
         "faster": "faster",
         "slower": "slower",
-        "interval": "95 % interval {low} to {high}",
+        "interval": " (95 % interval {low} to {high})",
         "cut": "Cut short: this is what was measured until then.",
         "step": "step",
         "join": ", ",
@@ -39,7 +39,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "first": "首次调用",
         "total": "全部调用",
         "peak": "峰值内存",
-        "over": "高出轮间常驻的 {resident}",
+        "peak_over": "{peak}（在轮间常驻的 {resident} 之上）",
         "reserved": "已保留 {reserved}",
         "process": "进程峰值",
         "against": "相对 {name}",
@@ -47,7 +47,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "same": "无显著变化",
         "faster": "更快",
         "slower": "更慢",
-        "interval": "95 % 区间 {low} 至 {high}",
+        "interval": "（95 % 区间 {low} 至 {high}）",
         "cut": "提前中断：以上为中断前测得的结果。",
         "step": "步骤",
         "join": "，",
@@ -67,9 +67,8 @@ def profile_text(profile: Profile, lang: str) -> str:
         (words["total"], _duration(profile.total_s * 1e3)),
     ]
     if profile.peak_bytes is not None and profile.resident_bytes is not None:
-        parts = [
-            f"{_size(profile.peak_bytes)} " + words["over"].format(resident=_size(profile.resident_bytes))
-        ]
+        peak, resident = _size(profile.peak_bytes), _size(profile.resident_bytes)
+        parts = [words["peak_over"].format(peak=peak, resident=resident)]
         if profile.peak_reserved_bytes is not None:
             parts.append(words["reserved"].format(reserved=_size(profile.peak_reserved_bytes)))
         rows.append((words["peak"], words["join"].join(parts)))
@@ -131,7 +130,7 @@ def ratio_text(ratio: Interval, lang: str = "en") -> str:
     median, low, high = (
         _times(value, 4 if near_one else 2) for value in (ratio.median, ratio.low, ratio.high)
     )
-    return f"{median}{words['join']}{verdict} ({words['interval'].format(low=low, high=high)})"
+    return f"{median}{words['join']}{verdict}{words['interval'].format(low=low, high=high)}"
 
 
 def _words(lang: str) -> dict[str, str]:
@@ -146,7 +145,7 @@ def _times(ratio: float, num_decimals: int) -> str:
 
 def _interval_text(interval: Interval, show: Callable[[float], str], words: dict[str, str]) -> str:
     low, high = show(interval.low), show(interval.high)
-    return f"{show(interval.median)} ({words['interval'].format(low=low, high=high)})"
+    return show(interval.median) + words["interval"].format(low=low, high=high)
 
 
 def _duration(milliseconds: float) -> str:
