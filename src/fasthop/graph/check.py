@@ -19,6 +19,13 @@ def shape(tensor: Tensor) -> str:
     return str(list(tensor.shape))
 
 
+def plain(tensor: Tensor) -> Tensor:
+    """The tensor without its subclass: PyG's EdgeIndex wraps one, most others are one."""
+    if hasattr(tensor, "as_tensor"):
+        return tensor.as_tensor()  # pyright: ignore[reportAttributeAccessIssue]
+    return tensor if type(tensor) in (Tensor, torch.nn.Parameter) else tensor.as_subclass(Tensor)
+
+
 def check_num_nodes(num_nodes: object) -> None:
     """Raises InvalidGraph unless num_nodes is an int of at least 0."""
     if not isinstance(num_nodes, int) or isinstance(num_nodes, bool) or num_nodes < 0:

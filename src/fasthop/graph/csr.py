@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fasthop.graph.check import check_edge_index
+from fasthop.graph.check import check_edge_index, plain
 
 INT32_MAX = 2**31 - 1
 # Below this many edges torch's sort is quicker than importing and loading numba's kernels (0.5 s);
@@ -39,7 +39,7 @@ class CSR:
         Raises InvalidGraph for another shape or dtype, or an index outside 0 .. num_nodes - 1.
         """
         check_edge_index(edge_index, num_nodes)
-        source, target = edge_index.detach().as_subclass(Tensor)
+        source, target = plain(edge_index.detach())
         if source.is_cuda or source.numel() < COUNTING_SORT_FROM:
             return _by_sort(source, target, num_nodes)
         return _by_counting(source, target, num_nodes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +22,15 @@ def data_from_file(path: Path, *, unsafe: bool = False) -> Any:
     """
     if not path.is_file():
         raise GraphNotFound(f"There is no file {path}.")
-    # PyG tells torch at its import that its Data classes are safe to load.
     from torch_geometric.data import Data
 
     try:
-        content = torch.load(path, map_location="cpu", weights_only=not unsafe)
-    except pickle.UnpicklingError as error:
-        found = re.search(r"(?:GLOBAL|class|global) ([\w.]+\.[\w.]+)", str(error))
-        what = found[1] if found and "weights_only" not in found[1] else "objects"
-        if not zipfile.is_zipfile(path) and found is None:
-            raise InvalidGraph(f"{path} is not a file of torch.save, or is damaged.") from None
-        raise InvalidGraph(
-            f"{path} holds {what} besides tensors and PyG's Data, and unpickling that may run any code. "
-            "If you trust the file, load it with --unsafe-pickle (unsafe=True in Python); better, save "
-            "torch.save(data.to_dict(), path) with tensors alone."
-        ) from None
-    except (RuntimeError, EOFError, ValueError, KeyError, AttributeError, ImportError) as error:
-        raise InvalidGraph(
-            f"{path} cannot be read by torch.load ({type(error).__name__}: {str(error).splitlines()[0]})."
-        ) from None
+        with torch.serialization.safe_globals(_pyg_classes()):
+            content = torch.load(path, map_location="cpu", weights_only=not unsafe)
+    except MemoryError:
+        raise
+    except Exception as error:  # what a file of any bytes makes torch.load raise is not to be listed
+        raise InvalidGraph(_explanation(path, error)) from None
     if isinstance(content, tuple) and len(content) in (2, 3):
         content, slices = content[0], content[1]
         if slices is not None and slices:
@@ -53,3 +42,32 @@ def data_from_file(path: Path, *, unsafe: bool = False) -> Any:
             )
         content = Data.from_dict(content)
     return content
+
+
+def _pyg_classes() -> list[Any]:
+    """The classes that a saved Data is made of. PyG tells torch of Data alone, so that torch.load refuses
+    its parts; none of them does more than hold what it is given."""
+    from torch_geometric.data import data, storage
+
+    return [
+        data.DataEdgeAttr,
+        data.DataTensorAttr,
+        storage.BaseStorage,
+        storage.GlobalStorage,
+        storage.NodeStorage,
+        storage.EdgeStorage,
+    ]
+
+
+def _explanation(path: Path, error: Exception) -> str:
+    found = re.search(r"(?:GLOBAL|Unsupported class) ([\w.]+)", str(error))
+    if isinstance(error, pickle.UnpicklingError) and found:
+        return (
+            f"{path} holds {found[1]} besides tensors and PyG's Data, and unpickling that may run any code. "
+            "If you trust the file, load it with --unsafe-pickle (unsafe=True in Python); better, save "
+            "torch.save(data.to_dict(), path) with tensors alone."
+        )
+    # torch's own message is a page on how to load anything; its point, where it has one, stands here.
+    point = re.search(r"WeightsUnpickler error: (.*)", str(error))
+    first = point[1] if point else (str(error).splitlines() or [""])[0]
+    return f"{path} is not a file of torch.save, or is damaged ({type(error).__name__}: {first})."

@@ -48,14 +48,14 @@ class Graph:
     _cache: dict[str, tuple[int, CSR]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check.check_edge_index(self.edge_index, self.num_nodes)
-        check.check_edge_weight(self.edge_weight, self.num_edges)
-        check.check_x(self.x, self.num_nodes)
-        check.check_labels(self.y, self.num_nodes, self.num_classes)
         masks = {name: getattr(self, name) for name in MASKS}
         check.check_one_device(
             x=self.x, edge_index=self.edge_index, edge_weight=self.edge_weight, y=self.y, **masks
         )
+        check.check_edge_index(self.edge_index, self.num_nodes)
+        check.check_edge_weight(self.edge_weight, self.num_edges)
+        check.check_x(self.x, self.num_nodes)
+        check.check_labels(self.y, self.num_nodes, self.num_classes)
         for name, mask in masks.items():
             check.check_mask(mask, self.num_nodes, name)
             check.check_masked_labels(self.y, mask, self.num_classes, name)

@@ -155,9 +155,9 @@ def mended_mask(mask: Any, num_nodes: int, name: str, split: int | None, notes: 
 
 
 def plain_tensor(value: Any, name: str) -> Tensor:
-    """The value as a plain torch tensor: PyG's EdgeIndex and its like lose their subclass."""
+    """The value as a plain torch tensor: subclasses such as PyG's EdgeIndex are unwrapped."""
     if isinstance(value, Tensor):
-        return value if type(value) in (Tensor, torch.nn.Parameter) else value.as_subclass(Tensor)
+        return check.plain(value)
     try:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
