@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import pytest
 import torch
@@ -199,4 +200,12 @@ def test_learnable_weights_are_refused():
     data = make_data(True)
     data.edge_weight.requires_grad_()
     with pytest.raises(NotApplicable, match="requires a gradient"):
+        GCNWeights(data)
+
+
+def test_adj_t_is_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = Data(x=torch.zeros(3, 1), adj_t=torch.eye(3).to_sparse_csr())
+    with pytest.raises(NotApplicable, match="adj_t"):
         GCNWeights(data)

@@ -10,8 +10,12 @@ from torch import Tensor
 
 from fasthop.errors import NotApplicable
 from fasthop.graph.graph import Graph
+from fasthop.kernels.buffers import BufferPool
 from fasthop.kernels.sample.weights import batch_weights, weighted_degrees
 from fasthop.train.loader_inputs import edges_of
+
+# The weights of the batch at hand, of the next, and of two whose backward pass is still to come.
+BUFFERS_IN_USE = 4
 
 
 class GCNWeights:
@@ -23,13 +27,14 @@ class GCNWeights:
     JASA 1952), with replacement too. The self-loop is never sampled and never scaled.
 
     graph: the `Graph` or PyG `Data` that the batches are sampled from. Its degrees are computed here, once
-        (24 bytes a node); `edge_weight` [E] is honoured.
+        (16 bytes a node kept); `edge_weight` [E] is honoured.
     improved, add_self_loops: as in PyG's GCNConv over edge_index: self-loops in the graph are taken out of the
         edges and give their node's own weight (the last of several), other nodes get 1 (with
         `improved`, 2, where the graph has weights: without them PyG gives 1 there too). With
         add_self_loops=False self-loops are edges like all others.
     dtype: of the weights; by default that of edge_weight, else of x, else float32.
-    Raises NotApplicable where edge_weight requires a gradient, which would not flow through these weights.
+    Raises NotApplicable where edge_weight requires a gradient, which would not flow through these weights,
+    and for a Data with adj_t.
     """
 
     def __init__(
@@ -40,7 +45,15 @@ class GCNWeights:
         add_self_loops: bool = True,
         dtype: torch.dtype | None = None,
     ) -> None:
-        csr = graph.csr if isinstance(graph, Graph) else edges_of(graph).csr
+        if isinstance(graph, Graph):
+            csr = graph.csr
+        else:
+            edges = edges_of(graph)
+            if edges.form == "adj_t":
+                raise NotApplicable(
+                    "the batches have adj_t, and these weights belong to an edge_index; use Graph.from_data(data)"
+                )
+            csr = edges.csr
         edge_weight, x = (getattr(graph, name, None) for name in ("edge_weight", "x"))
         if edge_weight is not None and edge_weight.requires_grad:
             raise NotApplicable(
@@ -57,7 +70,7 @@ class GCNWeights:
         self._loop = np.empty(num_nodes, dtype=np.float64)
         degree = np.empty(num_nodes, dtype=np.float64)
         fill = 2.0 if improved and edge_weight is not None else 1.0
-        weighted_degrees(
+        num_loops = weighted_degrees(
             self._rowptr,
             csr.col.cpu().numpy(),
             csr.e_id.cpu().numpy(),
@@ -67,10 +80,12 @@ class GCNWeights:
             self._loop,
             degree,
         )
+        self._drop_loops = add_self_loops and num_loops > 0
         with np.errstate(divide="ignore", invalid="ignore"):
             inv_sqrt = degree**-0.5
         inv_sqrt[np.isinf(inv_sqrt)] = 0.0
         self._inv_sqrt_degree = inv_sqrt
+        self._pool = BufferPool(BUFFERS_IN_USE)
 
     def for_batch(self, batch: Any) -> tuple[Tensor, Tensor]:
         """(edge_weight [e], loop_weight [n]) of a NeighborLoader's batch, on the CPU in `dtype`.
@@ -81,20 +96,21 @@ class GCNWeights:
         """
         n_id, e_id = batch.n_id.cpu().numpy(), batch.e_id.cpu().numpy()
         source, target = batch.edge_index.cpu().contiguous().numpy()
-        # In float64 and rounded once: the kernel is then compiled for one type of weights only.
-        edge_weight = torch.empty(e_id.size, dtype=torch.float64)
-        loop_weight = torch.empty(n_id.size, dtype=torch.float64)
+        # NumPy has no bfloat16; float16 would round twice.
+        dtype = self.dtype if self.dtype in (torch.float32, torch.float64) else torch.float32
+        edge_weight = self._pool.tensor("edge_weight", dtype, (e_id.size,))
+        loop_weight = self._pool.tensor("loop_weight", dtype, (n_id.size,))
         batch_weights(
             self._rowptr,
             self._inv_sqrt_degree,
             self._loop,
             self._edge_weight,
-            self.add_self_loops,
+            self._drop_loops,
             n_id,
             source,
             target,
             e_id,
-            np.zeros(n_id.size, dtype=np.int64),
+            np.zeros((2, n_id.size)),
             edge_weight.numpy(),
             loop_weight.numpy(),
         )
