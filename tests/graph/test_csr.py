@@ -121,3 +121,13 @@ def test_columns_widen_only_where_int32_does_not_fit():
     assert csr_module.index_dtype(2**31) is torch.int32
     assert csr_module.index_dtype(2**31 + 1) is torch.int64
     assert csr_module.index_dtype(0) is torch.int32
+
+
+def test_entries_that_do_not_fit_in_int32_become_int64(path, monkeypatch):
+    monkeypatch.setattr(csr_module, "INT32_MAX", 2)
+    edges = [(3, 0), (1, 2), (0, 0), (1, 2), (2, 3)]
+    csr = CSR.from_edge_index(as_tensor(edges), 5)
+    transpose = csr.transpose()
+    for one, expected in ((csr, reference(5, edges)), (transpose, reference(5, [(t, s) for s, t in edges]))):
+        assert (one.rowptr.tolist(), one.col.tolist(), one.e_id.tolist()) == tuple(expected)
+        assert (one.col.dtype, one.e_id.dtype) == (torch.int64, torch.int64)

@@ -35,9 +35,9 @@ def test_a_dict_and_pygs_processed_form_are_read(path_data, tmp_path):
         load_graph(tmp_path / "two.pt")
 
 
-def test_an_edge_index_class_is_read_or_explained(path_data, tmp_path):
+def test_an_edge_index_class_is_read_from_a_file(path_data, tmp_path):
     torch.save(path_data(edge_index=EdgeIndex([[0, 1], [1, 2]], sparse_size=(5, 5))), tmp_path / "edges.pt")
-    assert load_graph(tmp_path / "edges.pt", unsafe=True).num_edges == 2
+    assert load_graph(tmp_path / "edges.pt").num_edges == 2
 
 
 def test_other_objects_are_refused_until_the_flag_is_given(path_data, tmp_path):

@@ -4,6 +4,8 @@ import warnings
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_torch_csr_tensor
@@ -11,6 +13,7 @@ from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_t
 from fasthop.errors import InvalidConfig, InvalidGraph
 from fasthop.graph.convert import num_nodes_of
 from fasthop.graph.graph import Graph
+from fasthop.graph.mend import mended_edge_index, mended_mask
 
 
 def sentences(graph, lang="en"):
@@ -261,9 +264,34 @@ def test_a_split_may_be_drawn(path_data):
     assert "seed 3" in sentences(graph)
     with pytest.raises(InvalidGraph, match="percentages"):
         Graph.from_data(path_data(), split="random")
+    with pytest.raises(InvalidConfig, match="seed is -1"):
+        Graph.from_data(path_data(), split="60/20/20", seed=-1)
     for wrong in ("60/20", "80/20/20", "half"):
         with pytest.raises(InvalidConfig, match="split is"):
             Graph.from_data(path_data(), split=wrong)
+
+
+@given(st.lists(st.booleans(), min_size=3, max_size=20), st.randoms())
+def test_every_form_of_a_mask_is_the_same_mask(flags, random):
+    mask = torch.tensor(flags)
+    index = mask.nonzero().flatten().tolist()
+    random.shuffle(index)
+    forms = [mask, mask.to(torch.uint8), mask.int(), flags, torch.stack([~mask, mask], 1)]
+    # As many indices as nodes, all of them 0 and 1, cannot be: each node is listed once.
+    forms.append(torch.tensor(index, dtype=torch.int64))
+    for form in forms:
+        assert torch.equal(mended_mask(form, len(flags), "train_mask", 1, []), mask)
+
+
+@given(st.integers(1, 6), st.lists(st.tuples(st.integers(-2, 7), st.integers(-2, 7)), max_size=8))
+def test_edges_are_taken_whole_or_refused_by_value(num_nodes, edges):
+    edge_index = torch.tensor(edges, dtype=torch.int64).view(-1, 2).t()
+    wrong = [value for value in edge_index.flatten().tolist() if not 0 <= value < num_nodes]
+    if wrong:
+        with pytest.raises(InvalidGraph, match=rf" is {wrong[0]}, .*\({len(wrong)} wrong in all\)"):
+            mended_edge_index(edge_index, num_nodes)
+    else:
+        assert mended_edge_index(edge_index, num_nodes).tolist() == edge_index.tolist()
 
 
 # Labels: cases 11, 12 and 13

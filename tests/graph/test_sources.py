@@ -46,8 +46,9 @@ def test_wrong_options_are_refused(tmp_path):
         load_graph("cora", transform="normalise")
     with pytest.raises(GraphNotFound, match="no folder"):
         load_graph("cora", root=tmp_path / "none")
-    with pytest.raises(InvalidConfig, match="one split only"):
-        load_graph("cora", split=2)
+    for split in (2, "2"):
+        with pytest.raises(InvalidConfig, match="split is 2, but cora has one split only"):
+            load_graph("cora", split=split)
 
 
 def test_another_split_takes_the_place_of_the_bundled_one_and_of_its_note():

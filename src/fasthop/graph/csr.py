@@ -40,7 +40,7 @@ class CSR:
         """
         check_edge_index(edge_index, num_nodes)
         source, target = plain(edge_index.detach())
-        if source.is_cuda or source.numel() < COUNTING_SORT_FROM:
+        if source.device.type != "cpu" or source.numel() < COUNTING_SORT_FROM:
             return _by_sort(source, target, num_nodes)
         return _by_counting(source, target, num_nodes)
 
@@ -67,7 +67,7 @@ class CSR:
 
     def transpose(self) -> CSR:
         """Rows and columns exchanged (what a backward pass reads); `e_id` still points to edge_index."""
-        if self.col.is_cuda or self.num_edges < COUNTING_SORT_FROM:
+        if self.col.device.type != "cpu" or self.num_edges < COUNTING_SORT_FROM:
             row = self.row.to(index_dtype(self.num_rows))
             order = torch.sort(self.col, stable=True).indices
             rowptr = _rowptr(self.col, self.num_cols)

@@ -59,6 +59,8 @@ def load_graph(
     place = None if root is None else Path(root).expanduser()
     if place is not None and not place.is_dir():
         raise GraphNotFound(f"root {place} is no folder.")
+    if isinstance(split, str) and split.isdecimal():
+        split = int(split)  # as it comes from a command line
     graph = _graph(data, place, split, seed, unsafe)
     return normalized(graph) if transform else graph
 

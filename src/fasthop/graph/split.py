@@ -20,8 +20,11 @@ def drawn_split(split: str, y: Tensor, num_classes: int, seed: int) -> tuple[Mas
 
     split: "random" (`planetoid_split`) or percentages "train/val/test" such as "60/20/20".
     y: int64 [N]; nodes with a value outside 0 .. num_classes - 1 enter no mask.
-    Raises InvalidConfig for another name, InvalidGraph where the graph is too small.
+    Raises InvalidConfig for another name or a seed outside 0 .. 2^32 - 1, InvalidGraph where the graph is
+    too small.
     """
+    if not 0 <= seed < 2**32:
+        raise InvalidConfig(f"seed is {seed}; it must be from 0 to 2^32 - 1.")
     if split == "random":
         masks = planetoid_split(y, num_classes, seed)
         return masks, note(
