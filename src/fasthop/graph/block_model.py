@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fasthop.graph.compiled import compiled
 
 Array = NDArray[Any]
 # A link is redrawn within its classes this often before other classes are drawn for it: the homophily
@@ -66,7 +67,7 @@ def hub_offset(size: int, degree: float, max_degree: float) -> float:
     return high
 
 
-@njit(cache=True, inline="always")
+@compiled
 def _mixed(state: np.uint64) -> np.uint64:
     """splitmix64's finaliser (Steele, Lea and Flood 2014): 64 well-mixed bits of a counter."""
     z = state
@@ -75,12 +76,12 @@ def _mixed(state: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True, inline="always")
+@compiled
 def _uniform(state: np.uint64) -> float:
     return np.float64(_mixed(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True)
+@compiled
 def _class_of(first: Array, place: int) -> int:
     low, high = 0, first.size - 1
     while high - low > 1:
@@ -92,13 +93,13 @@ def _class_of(first: Array, place: int) -> int:
     return low
 
 
-@njit(cache=True)
+@compiled
 def _rank(u: float, size: int, r0: float, low: float, high: float) -> int:
     root = low + u * (high - low)
     return min(max(int(root * root * root - r0), 0), size - 1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _draw(
     first: Array, offsets: Array, node: Array, num_links: int, homophily: float, seed: np.uint64, table: Array
 ) -> bool:
@@ -147,7 +148,7 @@ def _draw(
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _rows_of_table(table: Array, rowptr: Array, col: Array) -> None:
     """Both directions of every link by row, in the table's order."""
     mask = np.uint64(0xFFFFFFFF)
@@ -169,7 +170,7 @@ def _rows_of_table(table: Array, rowptr: Array, col: Array) -> None:
             free[v] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sort_symmetric(rowptr: Array, unsorted: Array, free: Array, col: Array) -> None:
     """The rows in ascending order: transposing sorts, and a symmetric matrix is its own transpose."""
     for i in range(rowptr.size - 1):

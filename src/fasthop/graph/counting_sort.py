@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fasthop.graph.compiled import compiled
 
 Array = NDArray[Any]
 
@@ -43,7 +44,7 @@ def transposed(
     return rowptr_t, col_t, e_id_t
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count(index: Array, rowptr: Array) -> None:
     for e in range(index.size):
         rowptr[index[e] + 1] += 1
@@ -51,7 +52,7 @@ def _count(index: Array, rowptr: Array) -> None:
         rowptr[i] += rowptr[i - 1]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scatter_edges(source: Array, target: Array, free: Array, col: Array, e_id: Array) -> None:
     for e in range(source.size):
         entry = free[target[e]]
@@ -60,7 +61,7 @@ def _scatter_edges(source: Array, target: Array, free: Array, col: Array, e_id: 
         e_id[entry] = e
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scatter_rows(rowptr: Array, col: Array, e_id: Array, free: Array, col_t: Array, e_id_t: Array) -> None:
     for i in range(rowptr.size - 1):
         for entry in range(rowptr[i], rowptr[i + 1]):
@@ -70,7 +71,7 @@ def _scatter_rows(rowptr: Array, col: Array, e_id: Array, free: Array, col_t: Ar
             e_id_t[entry_t] = e_id[entry]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sort_rows(rowptr: Array, col: Array, e_id: Array) -> None:
     """Sorts every row by source, stably. Edges listed by source, PyG's usual order, need no work."""
     longest = 0
