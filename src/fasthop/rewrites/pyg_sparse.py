@@ -94,7 +94,11 @@ class PygSparse(Rung):
 
 def _adj_t(graph: Graph, edge_weight: Tensor | None) -> tuple[Tensor, None]:
     size = (graph.num_nodes, graph.num_nodes)
-    return to_torch_csr_tensor(graph.edge_index.long().flip(0), edge_weight, size=size), None
+    value = edge_weight
+    if value is None and graph.x is not None:
+        # PyG's default values are float32, which a product with features of another dtype refuses.
+        value = torch.ones(graph.num_edges, dtype=graph.x.dtype, device=graph.x.device)
+    return to_torch_csr_tensor(graph.edge_index.long().flip(0), value, size=size), None
 
 
 def _edge_index_class(graph: Graph, edge_weight: Tensor | None) -> tuple[Tensor, Tensor | None]:

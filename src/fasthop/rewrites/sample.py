@@ -60,6 +60,12 @@ class Sample(Rung):
             return note("The setup is in mini-batches already.", "该配置已经使用小批量。")
         if setup.compiled is not None:
             return note("Sampling comes before compilation.", "采样必须在编译之前应用。")
+        weight = setup.batches.batch.edge_weight
+        if weight is not None and weight.requires_grad:
+            return note(
+                "The edge weights require a gradient, and a sampled batch's weights are computed outside autograd.",
+                "边权重需要梯度，而采样批次的权重是在自动求导之外计算的。",
+            )
         layers = message_passing_layers(setup.model)
         if not layers:
             return note(
@@ -76,12 +82,15 @@ class Sample(Rung):
         return None
 
     def apply(self, setup: Setup) -> Setup:
+        assert isinstance(setup.batches, FullBatch)
         graph = setup.task.graph
+        with_weight = setup.batches.batch.edge_weight is not None
+        if graph.edge_weight is not None and not with_weight:
+            # A model that is not handed the weights must not find them in the normalisation either.
+            graph = dataclasses.replace(graph, edge_weight=None)
         hops = self.num_neighbors or (10,) + (5,) * (num_hops(setup.model) - 1)
         weights = BatchWeights(graph)
         model = correct(copy_sharing(setup.model), weights).train()
-        assert isinstance(setup.batches, FullBatch)
-        with_weight = setup.batches.batch.edge_weight is not None
         setup_sampled = dataclasses.replace(
             setup,
             model=model,
@@ -108,7 +117,7 @@ def _check_same(full: Setup, sampled: Setup, weights: BatchWeights, num_hops: in
     """
     from fasthop.train.neighbor_loader import NeighborLoader
 
-    graph = full.task.graph
+    graph = sampled.batches.graph  # type: ignore[attr-defined]
     seeds = graph.train_mask.nonzero().view(-1)[:NUM_CHECKED_SEEDS]
     loader = NeighborLoader(graph, [-1] * num_hops, input_nodes=seeds, batch_size=len(seeds))
     data: Data = next(iter(loader))

@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Protocol
 
+import torch
+
 from fasthop import __version__
 from fasthop.errors import TrialFailed
 from fasthop.graph.graph import Graph
@@ -64,7 +66,7 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
         unsafe=config.unsafe_pickle,
     )
     machine = fingerprint()
-    threads = config.threads or int(machine["threads"])
+    threads = config.threads or torch.get_num_threads()
     task = _describe(config, graph, device.type, threads)
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     progress.start([recipe.name for recipe in recipes])

@@ -15,6 +15,7 @@ from fasthop.errors import InvalidConfig
 
 logger = logging.getLogger("fasthop")
 
+_ESCAPES = r"\x1b\[[0-9;]*m"
 MODES = ("default", "reduce-overhead", "max-autotune")
 
 
@@ -75,12 +76,14 @@ class CompiledForward:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message that says something, without escape codes."""
+    """The first line of an error's message that says something, without escape codes; where it only
+    announces the next one ("backend raised:"), that one as well."""
+    said = ""
     for line in str(error).splitlines():
-        line = re.sub(r"\x1b\[[0-9;]*m", "", line).strip()
-        if line:
-            return f"{type(error).__name__}: {line}"[:300]
-    return type(error).__name__
+        said = f"{said} {re.sub(_ESCAPES, '', line).strip()}".strip()
+        if said and not said.endswith(":"):
+            break
+    return f"{type(error).__name__}: {said}"[:300] if said else type(error).__name__
 
 
 class CompileWatch:
