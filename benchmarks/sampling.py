@@ -113,7 +113,9 @@ def main() -> int:
         # PyG asks at each batch which backend there is, and takes pyg-lib where it has both.
         pyg.WITH_PYG_LIB = has_pyg_lib and "pyg-lib" in contestant.name
         start = time.perf_counter()
-        contestant.loader = contestant.make()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Using 'NeighborSampler' without a 'pyg-lib'")
+            contestant.loader = contestant.make()
         next(iter(contestant.loader))
         print(f"{contestant.name}: set up, first batch included, {time.perf_counter() - start:.2f} s")
     for _ in range(args.rounds):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fasthop.kernels.buffers import BufferPool
 from fasthop.kernels.gather import reference
-from fasthop.kernels.gather.cpu import gather_rows
+from fasthop.kernels.gather.cpu import STREAM_FROM_BYTES, gather_rows
 from fasthop.kernels.gather.dispatch import gather
 
 DTYPES = [
@@ -74,3 +74,22 @@ def test_an_index_out_of_range_is_an_error(x, wrong):
 def test_gather_rows_names_the_range():
     with pytest.raises(IndexError, match=r"0 .. 3"):
         gather_rows(torch.zeros(4, 3), torch.tensor([4]), torch.zeros(1, 3))
+
+
+@pytest.mark.parametrize(
+    ("width", "dtype", "offset"),
+    [
+        (64, torch.float32, 0),
+        (32, torch.float64, 0),
+        (128, torch.bfloat16, 0),
+        (64, torch.float32, 1),
+        (50, torch.float32, 0),
+    ],
+)
+def test_large_outputs_are_streamed_and_equal(width, dtype, offset):
+    """Rows of whole cache lines go past the caches; others, and rows that start elsewhere, do not."""
+    num_rows = STREAM_FROM_BYTES // (width * dtype.itemsize) + 1
+    x = torch.arange(offset + 1000 * width).to(dtype)[offset:].view(1000, width)
+    index = torch.arange(num_rows) * 7 % 1000
+    assert torch.equal(gather(x, index, pool=BufferPool(1)), x[index])
+    assert torch.equal(gather(x, index), x[index])
