@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -275,3 +277,34 @@ def test_a_graph_of_ours():
         assert (scale > 1).any()
         del batch.edge_scale
         assert_equal_batches(batch, expected)
+
+
+def test_pygs_own_loader_delivers_the_same():
+    """With more neighbors asked for than there are, PyG's loader over torch-sparse has the same nodes, edges
+    and attributes in each batch; only the order within a hop is its own."""
+    pytest.importorskip("torch_sparse", reason="torch-sparse is not installed", exc_type=ImportError)
+    from torch_geometric.loader import NeighborLoader as PyGLoader
+
+    data = make_data()
+    del data.name_of  # PyG cannot slice lists
+    common = {"num_neighbors": [1000, 1000], "input_nodes": data.train_mask, "batch_size": 4}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Using 'NeighborSampler' without a 'pyg-lib'")
+        theirs = PyGLoader(data, **common)
+    ours = NeighborLoader(data, **common)
+    assert len(ours) == len(theirs)
+    for got, expected in zip(ours, theirs, strict=True):
+        assert got.batch_size == expected.batch_size
+        assert torch.equal(got.input_id, expected.input_id)
+        assert torch.equal(got.n_id[:4], expected.n_id[:4])
+        assert set(expected.keys()) <= set(got.keys())
+        nodes, their_nodes = got.n_id.argsort(), expected.n_id.argsort()
+        edges, their_edges = got.e_id.argsort(), expected.e_id.argsort()
+        for key in ("n_id", "x", "y", "train_mask", "pos", "long_mask"):
+            assert torch.equal(got[key][nodes], expected[key][their_nodes]), key
+        for key in ("e_id", "edge_weight", "edge_attr"):
+            assert torch.equal(got[key][edges], expected[key][their_edges]), key
+        ends = (got.n_id[got.edge_index][:, edges], expected.n_id[expected.edge_index][:, their_edges])
+        assert torch.equal(*ends)
+        assert torch.equal(got.graph_level, expected.graph_level)
+        assert got.note == expected.note
