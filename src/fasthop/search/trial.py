@@ -54,7 +54,8 @@ class Trial:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         with contextlib.suppress(OSError):  # a worker that is gone already is found out by `ready`
             send(self._process.stdin, order)
 
@@ -93,10 +94,13 @@ class Trial:
                 os.killpg(self._process.pid, signal.SIGKILL)
             else:
                 self._process.kill()
-        with contextlib.suppress(OSError):
-            assert self._process.stdin is not None
-            self._process.stdin.close()
         self._process.wait()
+        # With the worker gone the reader meets the end of its pipe and ends too.
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            with contextlib.suppress(OSError):  # what was buffered for a worker that is gone
+                stream.close()
 
     def _next(self, time_limit_s: float) -> Any:
         try:

@@ -95,7 +95,7 @@ class SampledBatches:
         self.device = device
         self.with_weight = with_weight
         self.weights = weights
-        # Here and not above: the baseline never samples, and must not pay for numba (time and 60 MB).
+        # Here and not above: the baseline never samples, and must not pay for the kernels.
         from fasthop.train.neighbor_loader import NeighborLoader
 
         self._make = lambda seed: NeighborLoader(
