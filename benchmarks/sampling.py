@@ -118,7 +118,8 @@ def main() -> int:
             contestant.loader = contestant.make()
         next(iter(contestant.loader))
         print(f"{contestant.name}: set up, first batch included, {time.perf_counter() - start:.2f} s")
-    for _ in range(args.rounds):
+    for number in range(args.rounds):
+        print(f"round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
         for contestant in contestants:
             pyg.WITH_PYG_LIB = has_pyg_lib and "pyg-lib" in contestant.name
             contestant.times_s.append(contestant.epoch())
