@@ -15,5 +15,7 @@ def planetoid_root() -> Path:
     """The folder with the raw files of Planetoid's Cora and PubMed; skips where it is not at hand."""
     root = SHARED / "data" / "planetoid"
     if not root.is_dir():
-        pytest.skip(f"the real Planetoid files are not at {root}; set FASTHOP_SHARED to the folder that has them")
+        pytest.skip(
+            f"the real Planetoid files are not at {root}; set FASTHOP_SHARED to the folder that has them"
+        )
     return root

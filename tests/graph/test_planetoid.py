@@ -86,7 +86,7 @@ def test_it_works_where_the_cache_cannot_be_written(planetoid_root, tmp_path, mo
     assert planetoid_graph("Cora", root=planetoid_root).num_nodes == 2708
 
 
-def test_offline_the_sentence_says_what_was_tried_and_where_files_go(cache):
+def test_offline_the_sentence_says_what_was_tried_and_where_files_go(cache):  # case 29
     with pytest.raises(GraphNotFound) as caught:
         planetoid_graph("CiteSeer")
     message = str(caught.value)

@@ -105,7 +105,7 @@ def _edge_index_class(graph: Graph, edge_weight: Tensor | None) -> tuple[Tensor,
     # Sorted by target, which is what the product over incoming edges reads.
     order = graph.csr.e_id.long()
     size = (graph.num_nodes, graph.num_nodes)
-    edges = EdgeIndex(graph.edge_index.long()[:, order], sparse_size=size, sort_order="col")
+    edges = EdgeIndex(graph.edge_index.long()[:, order], sparse_size=size, sort_order="col")  # pyright: ignore[reportCallIssue]
     edges.fill_cache_()
     return edges, None if edge_weight is None else edge_weight[order]
 

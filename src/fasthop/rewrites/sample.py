@@ -118,9 +118,12 @@ def _check_same(full: Setup, sampled: Setup, weights: BatchWeights, num_hops: in
     from fasthop.train.neighbor_loader import NeighborLoader
 
     graph = sampled.batches.graph  # type: ignore[attr-defined]
+    assert graph.x is not None
     seeds = graph.train_mask.nonzero().view(-1)[:NUM_CHECKED_SEEDS]
     loader = NeighborLoader(graph, [-1] * num_hops, input_nodes=seeds, batch_size=len(seeds))
     data: Data = next(iter(loader))
+    assert data.x is not None
+    assert data.edge_index is not None
     edge_index = data.edge_index.to(full.device)
     batch = dataclasses.replace(
         FullBatch.of(graph, with_weight=False).batch,

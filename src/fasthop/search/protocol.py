@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import struct
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from fasthop.graph.note import Note
 
@@ -30,7 +30,7 @@ class Failure:
     traceback: str = ""
 
 
-def send(stream: BinaryIO, message: Any) -> None:
+def send(stream: IO[bytes], message: Any) -> None:
     """Writes one message; functions and classes of `__main__` travel by value."""
     import cloudpickle
 
@@ -40,13 +40,13 @@ def send(stream: BinaryIO, message: Any) -> None:
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> Any:
+def receive(stream: IO[bytes]) -> Any:
     """Reads one message. Raises EOFError where the other end is gone."""
     head = _exactly(stream, _LENGTH.size)
     return pickle.loads(_exactly(stream, _LENGTH.unpack(head)[0]))
 
 
-def _exactly(stream: BinaryIO, num_bytes: int) -> bytes:
+def _exactly(stream: IO[bytes], num_bytes: int) -> bytes:
     parts = []
     while num_bytes:
         part = stream.read(num_bytes)

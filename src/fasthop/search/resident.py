@@ -50,7 +50,7 @@ class FirstEpoch:
 class Steady:
     """What was counted up to the end of the timed epochs."""
 
-    process_peak_bytes: int
+    process_peak_bytes: int | None
     compile_s: float
     num_recompiles: int
     num_graph_breaks: int

@@ -42,7 +42,7 @@ class Trial:
         self.log_path = folder / "worker.log"
         folder.mkdir(parents=True)
         with self.log_path.open("wb") as log:
-            self._process = subprocess.Popen(
+            self._process: subprocess.Popen[bytes] = subprocess.Popen(
                 [sys.executable, "-m", "fasthop.search.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
