@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import fasthop.machine.cache
+import fasthop.cache
 import fasthop.machine.peaks
 from fasthop.cli import doctor
 from fasthop.cli.main import main
@@ -91,12 +91,12 @@ def test_no_compiler_and_a_broken_one(tmp_path):
 
 
 def test_only_our_caches_are_shown_and_cleared(tmp_path, capsys):
-    root = fasthop.machine.cache.cache_root()
-    for name in ("peaks", "fasthop-kernels-abc", "precious"):
+    root = fasthop.cache.cache_root()
+    for name in ("peaks", "numba", "precious"):
         (root / name).mkdir(parents=True)
         (root / name / "file").write_bytes(b"x" * 1000)
     (root / "photo.png").write_bytes(b"x")
-    assert doctor.caches()["bytes"] == {"peaks": 1000, "fasthop-kernels-abc": 1000}
+    assert doctor.caches()["bytes"] == {"peaks": 1000, "numba": 1000}
     assert main(["doctor", "--clear-caches"]) == 0
     assert capsys.readouterr().out == "Cleared 2.00 kB of caches.\n"
     assert sorted(path.name for path in root.iterdir()) == ["photo.png", "precious"]

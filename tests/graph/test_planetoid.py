@@ -90,7 +90,7 @@ def test_offline_the_sentence_says_what_was_tried_and_where_files_go(cache):  # 
     with pytest.raises(GraphNotFound) as caught:
         planetoid_graph("CiteSeer")
     message = str(caught.value)
-    folder = str(cache / "planetoid" / "CiteSeer" / "raw")
+    folder = str(cache / "graphs" / "planetoid" / "CiteSeer" / "raw")
     for part in (
         NOWHERE,
         "http://127.0.0.1:9/mirror",
@@ -109,7 +109,7 @@ def test_the_second_address_is_tried_and_the_files_are_kept(mirror, monkeypatch,
     root = tmp_path if rooted else None
     graph = planetoid_graph("Cora", root=root)
     assert graph.num_nodes == 2708
-    raw = (tmp_path if rooted else cache / "planetoid") / "Cora" / "raw"
+    raw = (tmp_path if rooted else cache / "graphs" / "planetoid") / "Cora" / "raw"
     assert sorted(path.name for path in raw.iterdir()) == sorted(planetoid.file_names("Cora"))
     monkeypatch.setattr(planetoid, "ADDRESSES", (NOWHERE,))
     assert planetoid_graph("Cora", root=root).num_nodes == 2708
@@ -141,7 +141,7 @@ def test_a_damaged_download_leaves_nothing_behind(mirror, monkeypatch, cache):
     monkeypatch.setattr(planetoid, "ADDRESSES", (mirror,))
     with pytest.raises(GraphNotFound, match="404"):
         planetoid_graph("Cora")
-    assert list((cache / "planetoid" / "Cora").iterdir()) == []
+    assert list((cache / "graphs" / "planetoid" / "Cora").iterdir()) == []
 
 
 def test_splits(planetoid_root):

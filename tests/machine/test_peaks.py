@@ -6,7 +6,8 @@ import json
 import pytest
 import torch
 
-from fasthop.machine import cache, peaks
+from fasthop import cache
+from fasthop.machine import peaks
 from fasthop.machine.peaks import MachinePeaks, Peak, machine_peaks
 
 

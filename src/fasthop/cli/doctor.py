@@ -17,8 +17,7 @@ from fasthop import __version__
 
 # The sub-folders of the cache that are fasthop's own. Only these are shown and cleared: FASTHOP_CACHE may
 # name a folder that holds other things as well.
-CACHE_KINDS = ("numba", "peaks", "graphs")
-KERNELS_PREFIX = "fasthop-kernels-"
+CACHE_KINDS = ("numba", "peaks", "graphs", "spmm")
 PEAKS = ("copy_gb_per_s", "gather_gb_per_s", "matmul_fp32_gflops", "matmul_bf16_gflops", "operator_us")
 
 
@@ -127,19 +126,19 @@ def measured_peaks(has_gpu: bool, remeasure: bool) -> dict[str, Any]:
 
 def caches() -> dict[str, Any]:
     """The folder of the caches and the bytes of each kind in it."""
-    from fasthop.machine.cache import cache_root, cache_sizes
+    from fasthop.cache import cache_root, cache_sizes
 
     sizes = {name: size for name, size in cache_sizes().items() if _is_ours(name)}
     return {"root": str(cache_root()), "bytes": sizes}
 
 
 def _is_ours(name: str) -> bool:
-    return name in CACHE_KINDS or name.startswith(KERNELS_PREFIX)
+    return name in CACHE_KINDS
 
 
 def clear_caches() -> int:
     """Deletes fasthop's own caches; returns how many bytes that freed. Raises CannotWrite where one stays."""
-    from fasthop.machine.cache import cache_root
+    from fasthop.cache import cache_root
     from fasthop.report.files import CannotWrite
 
     found = caches()["bytes"]

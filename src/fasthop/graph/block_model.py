@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fasthop.graph.compiled import compiled
+from fasthop.jit import kernel
 
 Array = NDArray[Any]
 # A link is redrawn within its classes this often before other classes are drawn for it: the homophily
@@ -67,7 +67,7 @@ def hub_offset(size: int, degree: float, max_degree: float) -> float:
     return high
 
 
-@compiled
+@kernel
 def _mixed(state: np.uint64) -> np.uint64:
     """splitmix64's finaliser (Steele, Lea and Flood 2014): 64 well-mixed bits of a counter."""
     z = state
@@ -76,12 +76,12 @@ def _mixed(state: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@kernel
 def _uniform(state: np.uint64) -> float:
     return np.float64(_mixed(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@compiled
+@kernel
 def _class_of(first: Array, place: int) -> int:
     low, high = 0, first.size - 1
     while high - low > 1:
@@ -93,13 +93,13 @@ def _class_of(first: Array, place: int) -> int:
     return low
 
 
-@compiled
+@kernel
 def _rank(u: float, size: int, r0: float, low: float, high: float) -> int:
     root = low + u * (high - low)
     return min(max(int(root * root * root - r0), 0), size - 1)
 
 
-@compiled
+@kernel
 def _draw(
     first: Array, offsets: Array, node: Array, num_links: int, homophily: float, seed: np.uint64, table: Array
 ) -> bool:
@@ -148,7 +148,7 @@ def _draw(
     return True
 
 
-@compiled
+@kernel
 def _rows_of_table(table: Array, rowptr: Array, col: Array) -> None:
     """Both directions of every link by row, in the table's order."""
     mask = np.uint64(0xFFFFFFFF)
@@ -170,7 +170,7 @@ def _rows_of_table(table: Array, rowptr: Array, col: Array) -> None:
             free[v] += 1
 
 
-@compiled
+@kernel
 def _sort_symmetric(rowptr: Array, unsorted: Array, free: Array, col: Array) -> None:
     """The rows in ascending order: transposing sorts, and a symmetric matrix is its own transpose."""
     for i in range(rowptr.size - 1):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fasthop.graph.compiled import compiled
+from fasthop.jit import kernel
 
 Array = NDArray[Any]
 
@@ -44,7 +44,7 @@ def transposed(
     return rowptr_t, col_t, e_id_t
 
 
-@compiled
+@kernel
 def _count(index: Array, rowptr: Array) -> None:
     for e in range(index.size):
         rowptr[index[e] + 1] += 1
@@ -52,7 +52,7 @@ def _count(index: Array, rowptr: Array) -> None:
         rowptr[i] += rowptr[i - 1]
 
 
-@compiled
+@kernel
 def _scatter_edges(source: Array, target: Array, free: Array, col: Array, e_id: Array) -> None:
     for e in range(source.size):
         entry = free[target[e]]
@@ -61,7 +61,7 @@ def _scatter_edges(source: Array, target: Array, free: Array, col: Array, e_id: 
         e_id[entry] = e
 
 
-@compiled
+@kernel
 def _scatter_rows(rowptr: Array, col: Array, e_id: Array, free: Array, col_t: Array, e_id_t: Array) -> None:
     for i in range(rowptr.size - 1):
         for entry in range(rowptr[i], rowptr[i + 1]):
@@ -71,7 +71,7 @@ def _scatter_rows(rowptr: Array, col: Array, e_id: Array, free: Array, col_t: Ar
             e_id_t[entry_t] = e_id[entry]
 
 
-@compiled
+@kernel
 def _sort_rows(rowptr: Array, col: Array, e_id: Array) -> None:
     """Sorts every row by source, stably. Edges listed by source, PyG's usual order, need no work."""
     longest = 0

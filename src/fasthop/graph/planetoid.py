@@ -19,8 +19,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from fasthop.cache import cache_dir
 from fasthop.errors import GraphNotFound, InvalidConfig, InvalidGraph
-from fasthop.graph.cache import cache_dir
 from fasthop.graph.graph import Graph
 
 NAMES = ("Cora", "CiteSeer", "PubMed")
@@ -81,7 +81,7 @@ def file_names(name: str) -> list[str]:
 
 
 def _raw_folder(name: str, root: Path | None) -> Path:
-    cached = cache_dir() / "planetoid" / name / "raw"
+    cached = cache_dir("graphs") / "planetoid" / name / "raw"
     folders = [root / name / "raw", root / "raw", root] if root is not None else []
     for folder in (*folders, cached):
         if all((folder / file).is_file() for file in file_names(name)):
@@ -155,7 +155,7 @@ def _dataset(name: str, raw: Path, digest: str, split: str) -> Any:
     """PyG's Planetoid over `raw`; what it derives lies in the cache, where it is renamed into place."""
     import torch_geometric
 
-    place = cache_dir() / "planetoid" / name / f"processed-{digest}-pyg{torch_geometric.__version__}"
+    place = cache_dir("graphs") / "planetoid" / name / f"processed-{digest}-pyg{torch_geometric.__version__}"
     if (place / "data.pt").is_file():
         return _opened(name, raw, place, split)
     try:

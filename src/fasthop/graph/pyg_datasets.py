@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fasthop.cache import cache_dir
 from fasthop.errors import FasthopError, GraphNotFound, InvalidGraph
-from fasthop.graph.cache import cache_dir
 from fasthop.graph.graph import Graph
 from fasthop.graph.note import note
 
@@ -39,10 +39,10 @@ def pyg_graph(spec: str, *, root: Path | None = None, split: int | str | None = 
         near = difflib.get_close_matches(class_name, datasets.__all__, n=3)
         hint = f" Did you mean {', '.join(f'pyg:{n}' for n in near)}?" if near else ""
         raise GraphNotFound(f"torch_geometric.datasets has no data set {class_name!r}.{hint}")
-    folder = root or cache_dir() / "pyg" / class_name
+    folder = root or cache_dir("graphs") / "pyg" / class_name
     arguments = _arguments(cls, class_name, name, folder)
     if root is not None and not os.access(root, os.W_OK):
-        cls = _deriving_elsewhere(cls, cache_dir() / "pyg" / class_name / "derived" / (name or "all"))
+        cls = _deriving_elsewhere(cls, cache_dir("graphs") / "pyg" / class_name / "derived" / (name or "all"))
     with _explained(f"pyg:{spec}", folder):
         dataset = cls(**arguments)
     return Graph.from_data(dataset, split=split, seed=seed, name=f"pyg:{spec}")
@@ -66,7 +66,7 @@ def ogb_graph(name: str, *, root: Path | None = None, split: int | str | None = 
         ) from None
     import torch
 
-    folder = root or cache_dir() / "ogb"
+    folder = root or cache_dir("graphs") / "ogb"
     with _explained(f"ogb:{name}", folder):
         dataset = PygNodePropPredDataset(name=name, root=str(folder))
         data, parts = dataset[0], dataset.get_idx_split()

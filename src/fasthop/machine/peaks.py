@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from fasthop.machine.cache import cache_dir
+from fasthop.cache import cache_dir
 from fasthop.machine.clock import elapsed_ns, synchronizer
 from fasthop.machine.fingerprint import machine_id
 

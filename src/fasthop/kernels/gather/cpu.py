@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fasthop.jit import kernel
 from fasthop.kernels.gather.stream import stream_rows
-from fasthop.kernels.jit import kernel
 
 # An output as large as this has left a core's own caches (1 or 2 MB) before anyone reads it. Written past them, 103,000
 # rows of 512 bytes take 6.3 ms in place of 9.5, and what reads them afterwards is no slower.

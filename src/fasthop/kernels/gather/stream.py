@@ -7,7 +7,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fasthop.kernels.jit import kernel
+from fasthop.jit import kernel
 
 WORDS_PER_LINE = 8
 

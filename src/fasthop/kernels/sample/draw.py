@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fasthop.kernels.jit import kernel
+from fasthop.jit import kernel
 
 WEYL = np.uint64(0x9E3779B97F4A7C15)
 MUL_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fasthop.kernels.jit import kernel
+from fasthop.jit import kernel
 from fasthop.kernels.sample.draw import WEYL, below, mix
 
 ONE = np.uint64(1)

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fasthop.kernels import jit
+from fasthop import jit
 
 SAMPLE = """
 import torch
 from fasthop.kernels.sample.cpu import NeighborSampler
 from fasthop.kernels.sample import hop
-from fasthop.kernels.jit import cache_dir
+from fasthop.jit import cache_dir
 sampler = NeighborSampler(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), num_neighbors=[1])
 print(sampler.sample(torch.tensor([0, 1]), key=0).num_sampled_edges, cache_dir())
 print(sum(hop.draw_hop.stats.cache_hits.values()), sum(hop.draw_hop.stats.cache_misses.values()))
@@ -55,7 +55,7 @@ def test_a_read_only_install_writes_to_the_users_cache_only(tmp_path):
     """The package itself is not touched, so it may as well be read-only."""
     install = tmp_path / "site"
     shutil.copytree(
-        Path(jit.__file__).parents[1], install / "fasthop", ignore=shutil.ignore_patterns("__pycache__")
+        Path(jit.__file__).parent, install / "fasthop", ignore=shutil.ignore_patterns("__pycache__")
     )
     before = sorted(install.rglob("*"))
     out = run(SAMPLE, PYTHONPATH=str(install), XDG_CACHE_HOME=str(tmp_path / "cache"), NUMBA_CACHE_DIR="", PYTHONDONTWRITEBYTECODE="1")  # fmt: skip
@@ -69,8 +69,9 @@ def test_where_nothing_can_be_written_kernels_still_run():
 
 
 def test_a_change_in_any_kernel_source_changes_the_folder(tmp_path, monkeypatch):
-    shutil.copytree(Path(jit.__file__).parent, tmp_path / "kernels")
-    monkeypatch.setattr(jit, "__file__", str(tmp_path / "kernels" / "jit.py"))
+    for folder in jit.SOURCES:
+        shutil.copytree(Path(jit.__file__).parent / folder, tmp_path / folder)
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
     before = jit._digest()
     with (tmp_path / "kernels" / "sample" / "draw.py").open("a") as file:
         file.write("# changed\n")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fasthop import cache
 from fasthop.errors import InvalidConfig
-from fasthop.machine import cache
 
 
 @pytest.fixture(autouse=True)
