@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.utils import scatter
 
 from fasthop.errors import InvalidConfig, InvalidGraph
-from fasthop.kernels.spmm import cpu, op, reference
+from fasthop.kernels.spmm import cpu, dispatch, op, reference
 from fasthop.kernels.spmm.adjacency import Adjacency, spmm
 from fasthop.kernels.spmm.job import channels_at_once
 from fasthop.kernels.spmm.rows import EXTREMUM_BACK, SUM
@@ -20,6 +20,15 @@ REDUCTIONS = ["sum", "mean", "max", "min"]
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 WIDTHS = [1, 3, 7, 16, 17, 33, 100, 256]
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.bfloat16: 2e-2}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path_factory):
+    """Choices that are measured here go into a cache of the tests' own."""
+    monkeypatch.setenv("FASTHOP_CACHE", str(tmp_path_factory.getbasetemp()))
+    dispatch.forget()
+    yield
+    dispatch.forget()
 
 
 def adjacency(
