@@ -17,9 +17,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from fasthop.cache import cache_dir
 from fasthop.errors import InvalidConfig
 from fasthop.kernels.spmm import cpu, mkl, reference
-from fasthop.machine.cache import cache_dir
 from fasthop.machine.fingerprint import machine_id
 
 log = logging.getLogger("fasthop.kernels")

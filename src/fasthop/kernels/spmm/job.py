@@ -22,7 +22,7 @@ from numba import (
 from numba.core import config
 from numba.extending import intrinsic, register_jitable
 
-from fasthop.kernels.jit import cache_dir
+from fasthop.jit import cache_dir
 from fasthop.kernels.spmm.lanes import MAX_REGISTERS, REGISTER_BYTES, instruction
 from fasthop.kernels.spmm.rows import DOT, EXTREMUM_BACK, EXTREMUM_DOT, rows
 
@@ -147,7 +147,7 @@ def _make(which, full, tail, weighted, ahead, x_kind, col_kind, lane_kind, out_k
 
 
 def _compile(work: Any) -> Any:
-    """Compiles with numba's cache in the folder of all kernels, where one can be written; see kernels/jit.py."""
+    """Compiles with numba's cache in the folder of all kernels, where one can be written; see jit.py."""
     signature = types.void(types.CPointer(types.int64))
     folder = cache_dir()
     if folder is not None:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fasthop.kernels.jit import kernel
+from fasthop.jit import kernel
 
 
 @kernel

@@ -1,0 +1,130 @@
+"""SparseFeatures: the non-zeros of a feature matrix, and `sparse_linear`, its product with a layer's weight."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fasthop.errors import InvalidConfig, InvalidGraph
+from fasthop.kernels.sparse_linear.entry_dropout import entry_dropout
+from fasthop.kernels.spmm import op
+from fasthop.kernels.spmm.adjacency import Adjacency
+
+
+class SparseFeatures:
+    """Features [N, F] by their non-zeros. The transpose that a weight's gradient reads is computed once.
+
+    matrix: rows are nodes, columns are features, value None for all ones.
+    """
+
+    __slots__ = ("_scale", "_scale_t", "matrix")
+
+    def __init__(self, matrix: Adjacency, scale: Tensor | None = None, scale_t: Tensor | None = None) -> None:
+        self.matrix = matrix
+        self._scale, self._scale_t = scale, scale_t
+
+    @classmethod
+    def from_tensor(cls, x: Tensor) -> SparseFeatures:
+        """The non-zeros of x [N, F]: dense, or torch's COO or CSR; float32 or float64.
+
+        Entries that a COO tensor holds twice are added. Where all are 1 no values are kept. Gradients do not reach x.
+        Raises InvalidGraph for another shape or dtype.
+        """
+        if x.dim() != 2 or x.dtype not in (torch.float32, torch.float64):
+            raise InvalidGraph(
+                f"sparse features are a float32 or float64 matrix, nodes x features, and got {x.dtype} {list(x.shape)}."
+            )
+        x = x.detach()
+        if x.layout == torch.sparse_coo:
+            x = x.coalesce()
+            rowptr = torch.zeros(x.size(0) + 1, dtype=torch.int64)
+            torch.cumsum(torch.bincount(x.indices()[0], minlength=x.size(0)), 0, out=rowptr[1:])
+            col, value = x.indices()[1], x.values()
+        elif x.layout == torch.sparse_csr:
+            rowptr, col, value = x.crow_indices().long(), x.col_indices(), x.values()
+        else:
+            row, col = x.nonzero(as_tuple=True)
+            rowptr = torch.zeros(x.size(0) + 1, dtype=torch.int64)
+            torch.cumsum(torch.bincount(row, minlength=x.size(0)), 0, out=rowptr[1:])
+            value = x[row, col]
+        constant = None if bool((value == 1).all()) else value.contiguous()
+        return cls(Adjacency(rowptr=rowptr, col=col.int().contiguous(), num_cols=x.size(1), value=constant))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+        return self.matrix.num_rows, self.matrix.num_cols
+
+    @property
+    def num_entries(self) -> int:
+        """How many non-zeros there are."""
+        return self.matrix.col.numel()
+
+    def dropout(
+        self, p: float, *, seed: int | Tensor | None = None, dtype: torch.dtype = torch.float32
+    ) -> SparseFeatures:
+        """The features with each non-zero dropped with probability p, the others over 1 - p.
+
+        What comes back is one draw: all that use it use one mask, in this order and the transpose's. seed: None
+        draws one from torch's generator, so that torch.manual_seed decides. dtype: the weight's.
+        Raises InvalidConfig unless 0 <= p <= 1.
+        """
+        if not 0 <= p <= 1:
+            raise InvalidConfig(f"a dropout probability lies between 0 and 1, and got {p!r}.")
+        if p == 0:
+            return self
+        if seed is None:
+            seed = torch.randint(2**62, (1,))
+        elif not isinstance(seed, Tensor):
+            seed = torch.tensor([seed], dtype=torch.int64)
+        scale = entry_dropout(seed, self.num_entries, p, None, dtype)
+        scale_t = entry_dropout(seed, self.num_entries, p, self.matrix.transposed[2], dtype)
+        return SparseFeatures(self.matrix, scale, scale_t)
+
+    def masked(self, keep: Tensor, p: float) -> SparseFeatures:
+        """The features with the non-zeros where keep (bool [num_entries]) is False dropped, the others over 1 - p.
+
+        Raises InvalidConfig for a mask of another shape or dtype, or unless 0 <= p < 1.
+        """
+        if keep.dtype != torch.bool or keep.shape != (self.num_entries,):
+            raise InvalidConfig(
+                f"a mask has one bool for each of the {self.num_entries} non-zeros, and got {keep.dtype} {list(keep.shape)}."
+            )
+        if not 0 <= p < 1:
+            raise InvalidConfig(f"the probability of a given mask lies in [0, 1), and got {p!r}.")
+        scale = keep.double() / (1 - p)
+        return SparseFeatures(self.matrix, scale, scale.index_select(0, self.matrix.transposed[2]))
+
+    def values(self, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+        """The values in the order of the matrix and of its transpose, dropout applied; None for all ones."""
+        value = self.matrix.value
+        if self._scale is None or self._scale_t is None:
+            return None if value is None else value.to(dtype), self.matrix.value_t(dtype)
+        scale, scale_t = self._scale.to(dtype), self._scale_t.to(dtype)
+        if value is None:
+            return scale, scale_t
+        value_t = self.matrix.value_t(dtype)
+        assert value_t is not None  # features are constants
+        return value.to(dtype) * scale, value_t * scale_t
+
+
+def sparse_linear(
+    x: SparseFeatures, weight: Tensor, bias: Tensor | None = None, *, implementation: str = "auto"
+) -> Tensor:
+    """out = x @ weight.T + bias: [N, C] in weight's dtype.
+
+    weight: [C, F] as torch.nn.Linear has it, float32, float64 or bfloat16; bias: [C] or None. Gradients reach both;
+    weight's is dense, so that columns no node uses still get weight decay and momentum. implementation: as in spmm.
+    Raises InvalidConfig where weight does not fit.
+    """
+    if weight.dim() != 2 or weight.size(1) != x.shape[1]:
+        raise InvalidConfig(
+            f"weight must have a column for each of the {x.shape[1]} features, and got the shape {list(weight.shape)}."
+        )
+    matrix = x.matrix
+    value, value_t = x.values(torch.promote_types(weight.dtype, torch.float32))
+    rowptr_t, col_t, perm = matrix.transposed if weight.requires_grad else (None, None, None)
+    out = op.spmm(
+        weight.t(), matrix.rowptr, matrix.col, value, rowptr_t, col_t, perm, value_t, "sum", implementation
+    )
+    return out if bias is None else out + bias
