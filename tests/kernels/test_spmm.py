@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -234,15 +236,28 @@ def test_not_a_number_and_infinity_come_through():
             )
 
 
-def test_constant_values_follow_a_change_in_place():
+def test_constant_values_follow_every_change():
+    """In place, in place of a copy, and by another tensor: the transpose's values are never stale."""
     adj = adjacency(random_edges(20, 90, 3), 20, torch.rand(90, dtype=torch.float64))
-    x = torch.randn(20, 4, dtype=torch.float64, requires_grad=True)
-    spmm(adj, x).sum().backward()
-    first, x.grad = x.grad, None
+    x = torch.randn(20, 4, dtype=torch.float64)
+
+    def gradient(adj: Adjacency) -> Tensor:
+        leaf = x.clone().requires_grad_()
+        return torch.autograd.grad(spmm(adj, leaf).sum(), leaf)[0]
+
     assert adj.value is not None
+    adj.value.mul_(2)
+    first = gradient(adj)
     adj.value.mul_(3)
-    spmm(adj, x).sum().backward()
-    torch.testing.assert_close(x.grad, 3 * first)
+    torch.testing.assert_close(gradient(adj), 3 * first)
+    copied = copy.deepcopy(adj)
+    assert copied.value is not None
+    while copied.value._version < adj.value._version:
+        copied.value.mul_(5)
+    torch.testing.assert_close(gradient(copied), gradient(adj) * (copied.value[0] / adj.value[0]))
+    adj.value = adj.value * 0.5
+    adj.value.mul_(1).mul_(1)
+    torch.testing.assert_close(gradient(adj), 1.5 * first)
 
 
 def test_gradients_by_finite_differences():

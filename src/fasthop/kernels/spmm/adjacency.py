@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -19,7 +21,16 @@ class Adjacency:
     Raises InvalidGraph where rowptr or col cannot be those of such a matrix.
     """
 
-    __slots__ = ("_transposed", "_value_t", "_value_version", "col", "num_cols", "rowptr", "value")
+    __slots__ = (
+        "_transposed",
+        "_value_of",
+        "_value_t",
+        "_value_version",
+        "col",
+        "num_cols",
+        "rowptr",
+        "value",
+    )
 
     def __init__(
         self,
@@ -42,7 +53,12 @@ class Adjacency:
                 )
         self._transposed = transposed
         self._value_t: Tensor | None = None
+        self._value_of: Tensor | None = None
         self._value_version = -1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copied tensor counts its versions anew, so a copy starts without the values' cache.
+        return _rebuilt, (self.rowptr, self.col, self.num_cols, self.value, self._transposed)
 
     @property
     def num_rows(self) -> int:
@@ -57,17 +73,22 @@ class Adjacency:
         return self._transposed
 
     def value_t(self, dtype: torch.dtype) -> Tensor | None:
-        """The constant values in the order of the transpose, kept until they change in place; None where there are
-        none, or where they need a gradient and so are others in each step."""
+        """The constant values in the order of the transpose, kept until they change in place or are others;
+        None where there are none, or where they need a gradient and so are others in each step."""
         if self.value is None or self.value.requires_grad:
             return None
         if (
+            torch.compiler.is_compiling()
+        ):  # a trace has no versions to compare: the order is part of the graph
+            return self.value.to(dtype).index_select(0, self.transposed[2])
+        if (
             self._value_t is None
+            or self._value_of is not self.value
             or self._value_version != self.value._version
             or self._value_t.dtype != dtype
         ):
             self._value_t = self.value.to(dtype).index_select(0, self.transposed[2])
-            self._value_version = self.value._version
+            self._value_of, self._value_version = self.value, self.value._version
         return self._value_t
 
 
@@ -95,6 +116,16 @@ def spmm(adj: Adjacency, x: Tensor, *, reduce: str = "sum", implementation: str 
         rowptr_t, col_t, perm = adj.transposed
         value_t = adj.value_t(dtype)
     return op.spmm(x, adj.rowptr, adj.col, value, rowptr_t, col_t, perm, value_t, reduce, implementation)
+
+
+def _rebuilt(
+    rowptr: Tensor,
+    col: Tensor,
+    num_cols: int,
+    value: Tensor | None,
+    transposed: tuple[Tensor, Tensor, Tensor] | None,
+) -> Adjacency:
+    return Adjacency(rowptr=rowptr, col=col, num_cols=num_cols, value=value, transposed=transposed)
 
 
 def _check(rowptr: Tensor, col: Tensor, num_cols: int) -> None:
