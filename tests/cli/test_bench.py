@@ -34,7 +34,7 @@ def asked(monkeypatch, tmp_path):
         asked.configs.append(config)
         progress.start(["baseline"])
         progress.update("baseline", "timing", 0.5)
-        progress.done("baseline", "")
+        progress.done("baseline", None)
         return asked.answer()
 
     monkeypatch.setattr(fasthop.search.bench, "run_ladder", run_ladder)

@@ -23,8 +23,8 @@ def play(progress):
         for name in ("baseline", "sample"):
             progress.update(name, "timing", turn / 3)
     progress.update("baseline", "accuracy", None)
-    progress.done("baseline", "")
-    progress.done("sample", "ran out\nof memory")
+    progress.done("baseline", None)
+    progress.done("sample", {"en": "ran out\nof memory", "zh": "内存不足"})
     progress.close()
     progress.close()
 
@@ -69,7 +69,7 @@ def test_live_draws_on_a_terminal(monkeypatch):
     play(progress)
     progress = LiveProgress("en")
     progress.update("a recipe [red]that[/red] was not announced", "timing", 0.5)
-    progress.done("another", "x")
+    progress.done("another", {"en": "x", "zh": "x"})
     progress.close()
     assert "\x1b[" in terminal.getvalue()
 

@@ -40,8 +40,8 @@ class Heard:
         assert fraction is None or 0.0 <= fraction <= 1.0
         self.phases.append((recipe, phase))
 
-    def done(self, recipe, outcome):
-        self.outcomes[recipe] = outcome
+    def done(self, recipe, failure):
+        self.outcomes[recipe] = failure
 
     def close(self):
         self.closed = True
@@ -53,7 +53,7 @@ def test_a_whole_ladder(quick):
     result = run_ladder(quick(batch_size=8, num_neighbors=(3, 2)), heard)
     assert heard.names == ["baseline", "sample", "sample+amp"]
     assert heard.closed
-    assert set(heard.outcomes) == set(heard.names)
+    assert heard.outcomes == dict.fromkeys(heard.names)
     assert {phase for _, phase in heard.phases} == {
         "start", "prepare", "first_epoch", "timing", "memory", "accuracy"
     }  # fmt: skip

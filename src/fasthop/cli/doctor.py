@@ -289,6 +289,8 @@ def _rungs(findings: dict[str, Any], lang: str) -> list[str]:
         if missing is not None:
             state = phrase("doctor.lacks", lang, reason=in_language(missing, lang))
         if rung["needs"]:
-            state += f" ({phrase('doctor.needs', lang, needs=', '.join(rung['needs']))})"
+            state += (
+                f" ({phrase('doctor.needs', lang, needs=', '.join(need[lang] for need in rung['needs']))})"
+            )
         pairs.append((rung["name"], state))
     return _columns(pairs)

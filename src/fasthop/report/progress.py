@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from fasthop.graph.note import Note
 from fasthop.report.words import LANGUAGES, check_lang, phrase
 
 if TYPE_CHECKING:
@@ -18,11 +19,12 @@ PHASES = ("start", "prepare", "first_epoch", "timing", "memory", "accuracy")
 
 class Progress(Protocol):
     """What a measurement tells while it runs. `phase` is one of PHASES; `fraction` is from 0 to 1,
-    or None where it is not known; `outcome` is a few words or empty. `close` may come at any time."""
+    or None where it is not known; `failure` is the reason why a recipe was not measured, by language, or
+    None where it was. `close` may come at any time."""
 
     def start(self, recipes: list[str]) -> None: ...
     def update(self, recipe: str, phase: str, fraction: float | None = None) -> None: ...
-    def done(self, recipe: str, outcome: str) -> None: ...
+    def done(self, recipe: str, failure: Note | None) -> None: ...
     def close(self) -> None: ...
 
 
@@ -35,7 +37,7 @@ class SilentProgress:
     def update(self, recipe: str, phase: str, fraction: float | None = None) -> None:
         pass
 
-    def done(self, recipe: str, outcome: str) -> None:
+    def done(self, recipe: str, failure: Note | None) -> None:
         pass
 
     def close(self) -> None:
@@ -60,8 +62,8 @@ class PlainProgress:
             self._said.add((recipe, phase))
             self._say(f"{recipe}: {phase_words(phase, self._lang)}")
 
-    def done(self, recipe: str, outcome: str) -> None:
-        self._say(f"{recipe}: {outcome_words(outcome, self._lang)}")
+    def done(self, recipe: str, failure: Note | None) -> None:
+        self._say(f"{recipe}: {outcome_words(failure, self._lang)}")
 
     def close(self) -> None:
         pass
@@ -110,11 +112,11 @@ class LiveProgress:
             number, total=total, completed=fraction or 0.0, phase=phase_words(phase, self._lang)
         )
 
-    def done(self, recipe: str, outcome: str) -> None:
+    def done(self, recipe: str, failure: Note | None) -> None:
         number = self._ids.get(recipe)
         if number is None:
             number = self._add(recipe)
-        text = " ".join(outcome_words(outcome, self._lang).split())
+        text = " ".join(outcome_words(failure, self._lang).split())
         self._bars.update(number, total=1.0, completed=1.0, phase=text)
         self._bars.stop_task(number)
 
@@ -134,9 +136,9 @@ def phase_words(phase: str, lang: str) -> str:
     return phrases.get(f"phase.{phase}", phase)
 
 
-def outcome_words(outcome: str, lang: str) -> str:
-    """The words of an outcome: a recipe that was measured is done; anything else is a reason, as it is."""
-    return phrase("progress.done", lang) if outcome in ("", "measured") else outcome
+def outcome_words(failure: Note | None, lang: str) -> str:
+    """What is said of a recipe at its end: that it is done, or why it was not measured."""
+    return phrase("progress.done", lang) if failure is None else failure.get(lang, failure["en"])
 
 
 def progress_for(lang: str = "en", *, quiet: bool = False) -> Progress:

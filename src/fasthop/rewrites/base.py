@@ -41,7 +41,7 @@ class Rung:
 
     name: ClassVar[str]
     exactness: ClassVar[Exactness]
-    needs: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[tuple[Note, ...]] = ()
     words: ClassVar[dict[str, Words]]
 
     @property

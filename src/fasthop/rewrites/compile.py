@@ -25,7 +25,7 @@ class Compile(Rung):
 
     name = "compile"
     exactness = Exactness.REASSOCIATED
-    needs = ("a C++ compiler (CPU) or Triton (GPU)",)
+    needs = (note("a C++ compiler (CPU) or Triton (GPU)", "C++ 编译器（CPU）或 Triton（GPU）"),)
     words = {  # noqa: RUF012
         "en": Words(
             title="torch.compile",

@@ -63,7 +63,7 @@ class Contest:
         if entrant.prepared is not None:
             entrant.notes.extend(entrant.prepared.notes)
         if entrant.failure is not None:
-            self.progress.done(entrant.name, entrant.failure.reason["en"])
+            self.progress.done(entrant.name, entrant.failure.reason)
 
     def _take_turns(self) -> None:
         """The timed rounds: every entrant's epochs in turn, the order reversed in every other round."""
@@ -114,8 +114,7 @@ class Contest:
                     entrant.trained.append(trained)
             if entrant is self.baseline and entrant.trained:
                 self.target_accuracy = TARGET_SHARE * statistics.mean(t.best_val for t in entrant.trained)
-            outcome = entrant.failure.reason["en"] if entrant.failure else "measured"
-            self.progress.done(entrant.name, outcome)
+            self.progress.done(entrant.name, entrant.failure.reason if entrant.failure else None)
 
     def _affordable_seeds(self, entrant: Entrant) -> int:
         """How many seeds the accuracy budget holds by prediction; what is left out is said in a note."""
