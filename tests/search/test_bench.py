@@ -204,6 +204,33 @@ def test_a_module_is_drawn_anew_for_every_seed_and_left_alone(quick):
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
 
 
+class AsksForDeterminism(models.Plain):
+    """Fails unless the worker runs deterministically, with the threads that were asked for."""
+
+    def forward(self, x, edge_index):
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.get_num_threads() == 2
+        assert os.environ["OMP_NUM_THREADS"] == "2"
+        return super().forward(x, edge_index)
+
+
+@pytest.mark.usefixtures("small_ladder")
+def test_determinism_and_threads_reach_the_worker(quick):
+    run_ladder(quick(model=AsksForDeterminism, deterministic=True, threads=2, seeds=0))
+    with pytest.raises(TrialFailed, match="AssertionError"):
+        run_ladder(quick(model=AsksForDeterminism, deterministic=False, threads=2, seeds=0))
+
+
+@pytest.mark.usefixtures("small_ladder")
+def test_the_compile_caches_of_a_worker_are_cold_and_its_own(tmp_path):
+    from fasthop.search.trial import worker_environment
+
+    a, b = (worker_environment(1, tmp_path / name) for name in "ab")
+    assert a["TORCHINDUCTOR_CACHE_DIR"] != b["TORCHINDUCTOR_CACHE_DIR"]
+    assert not Path(a["TORCHINDUCTOR_CACHE_DIR"]).exists()
+    assert a["TRITON_CACHE_DIR"].startswith(str(tmp_path / "a"))
+
+
 @pytest.mark.usefixtures("small_ladder")
 def test_no_seeds_means_no_accuracy(quick):
     result = run_ladder(quick(seeds=0))
