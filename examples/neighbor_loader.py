@@ -10,7 +10,7 @@ full graph's weights.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
@@ -31,15 +31,15 @@ def show_batches() -> None:
         )
 
 
-def random_digraph(num_nodes: int = 60, num_edges: int = 240) -> Data:
-    """A directed graph with random edges and features, in float64."""
+def random_digraph(num_nodes: int = 60, num_edges: int = 240) -> tuple[Tensor, Tensor]:
+    """x and edge_index of a directed graph with random edges and features, in float64."""
     generator = torch.Generator().manual_seed(0)
     edge_index = torch.randint(num_nodes, (2, num_edges), generator=generator)
     x = torch.randn(num_nodes, 8, generator=generator, dtype=torch.float64)
-    return Data(x=x, edge_index=edge_index)
+    return x, edge_index
 
 
-def two_layers(convs: nn.ModuleList, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Tensor:
+def two_layers(convs: list[GCNConv], x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Tensor:
     """A two-layer GCN."""
     hidden = convs[0](x, edge_index, edge_weight).relu()
     return convs[1](hidden, edge_index, edge_weight)
@@ -47,10 +47,11 @@ def two_layers(convs: nn.ModuleList, x: Tensor, edge_index: Tensor, edge_weight:
 
 def show_weights() -> None:
     """The largest error at the seeds of a batch that holds all their neighbors."""
-    data = random_digraph()
+    x, edge_index = random_digraph()
+    data = Data(x=x, edge_index=edge_index)
     torch.manual_seed(0)
-    convs = nn.ModuleList([GCNConv(8, 8), GCNConv(8, 4)]).double()
-    full = two_layers(convs, data.x, data.edge_index, None)[:4]
+    convs = [GCNConv(8, 8).double(), GCNConv(8, 4).double()]
+    full = two_layers(convs, x, edge_index, None)[:4]
 
     loader = fasthop.NeighborLoader(data, num_neighbors=[-1, -1], batch_size=4, input_nodes=torch.arange(4))
     batch = next(iter(loader))
@@ -61,8 +62,8 @@ def show_weights() -> None:
         conv.normalize = False
     edge_weight, loop_weight = GCNWeights(data).for_batch(batch)
     loops = torch.arange(batch.num_nodes).expand(2, -1)
-    edge_index = torch.cat([batch.edge_index, loops], dim=1)
-    weighted = two_layers(convs, batch.x, edge_index, torch.cat([edge_weight, loop_weight]))[:4]
+    with_loops = torch.cat([batch.edge_index, loops], dim=1)
+    weighted = two_layers(convs, batch.x, with_loops, torch.cat([edge_weight, loop_weight]))[:4]
 
     print(f"error with the subgraph's degrees: {(naive - full).abs().max().item():.2f}")
     print(f"error with the full graph's weights below 1e-10: {bool((weighted - full).abs().max() < 1e-10)}")

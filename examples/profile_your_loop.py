@@ -28,7 +28,7 @@ def make_epoch(data: Data, *, mixed: bool) -> Callable[[], None]:
         optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=mixed):
             out = model(data.x, data.edge_index)
-            loss = F.cross_entropy(out[data.train_mask], data.y[data.train_mask])
+            loss = F.cross_entropy(out[data.train_mask], data.y[data.train_mask])  # type: ignore[index]
         loss.backward()
         optimizer.step()
 

@@ -1,6 +1,6 @@
 """Keep the documents true: write what the commands print, and the figures of the committed run, into them.
 
-    python scripts/refresh_docs.py               refresh every marked place
+    python scripts/refresh_docs.py               refresh every marked place and docs/cora's summaries and charts
     python scripts/refresh_docs.py --run FOLDER  first take FOLDER, a fresh run, as docs/cora; record anew
     python scripts/refresh_docs.py --record      record the examples' timed output anew as well
 
@@ -198,11 +198,15 @@ def _plain(value: object) -> str:
 
 
 def take_run(folder: Path) -> None:
-    """Makes a run the committed one: its result.json, and everything else drawn and written from that."""
+    """Makes a run the committed one: its result.json, and everything else drawn and written from that.
+
+    The committed run itself is drawn and written anew.
+    """
     report = Report.load(folder, rung_words=rung_words())
     place = ROOT / RUN
     report.save(place, "en")
     write_file(place / "ladder.zh.png", chart_bytes(report.result, "zh")["png"])
+    write_file(place / "summary.zh.md", report.markdown("zh", "ladder.zh.png").encode("utf-8"))
 
 
 def main() -> None:
@@ -210,10 +214,9 @@ def main() -> None:
     parser.add_argument("--run", type=Path, metavar="FOLDER", help="a fresh run to put in docs/cora's place")
     parser.add_argument("--record", action="store_true", help="run the timed examples again as well")
     options = parser.parse_args()
-    if options.run is not None:
-        take_run(options.run)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        take_run(options.run if options.run is not None else ROOT / RUN)
         for name in DOCUMENTS:
             path = ROOT / name
             before = path.read_text(encoding="utf-8")

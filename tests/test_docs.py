@@ -116,6 +116,7 @@ def test_the_run_is_a_whole_one_and_its_files_are_its_own():
     ]  # fmt: skip
     assert all(run.skipped is None and run.accuracy is not None for run in report.result.runs)
     assert read(f"{refresh.RUN}/summary.md") == report.markdown("en")
+    assert read(f"{refresh.RUN}/summary.zh.md") == report.markdown("zh", "ladder.zh.png")
     for name, lang in (("ladder.png", "en"), ("ladder.zh.png", "zh")):
         assert (folder / name).read_bytes().startswith(b"\x89PNG"), (name, lang)
 
@@ -134,7 +135,7 @@ def test_a_run_is_taken_over_with_all_its_files(tmp_path, monkeypatch):
     refresh.take_run(ROOT / refresh.RUN)
     taken = tmp_path / refresh.RUN
     assert {path.name for path in taken.iterdir()} == {
-        "result.json", "summary.md", "ladder.png", "ladder.svg", "ladder.zh.png"
+        "result.json", "summary.md", "summary.zh.md", "ladder.png", "ladder.svg", "ladder.zh.png"
     }  # fmt: skip
     assert Report.load(taken).result == refresh.load("en").result
 
