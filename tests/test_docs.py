@@ -143,6 +143,18 @@ def test_a_run_is_taken_over_with_all_its_files(tmp_path, monkeypatch):
 # --- recorded output ---
 
 
+@pytest.fixture
+def one_thread(monkeypatch):
+    """Threads that fight for the cores of a busy machine make a loop of seconds one of minutes."""
+    import torch
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def shape(text: str) -> list[str]:
     """A profile's text without its figures, units, verdicts and the width of its columns."""
     text = re.sub(r"\d[\d.e+]*\s?(us|ms|s|B|kB|MB|GB|x)?(?![\w])", "#", text)
@@ -151,7 +163,7 @@ def shape(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("document", [name for pair in TWINS for name in pair])
-def test_recorded_output_has_the_shape_of_what_the_command_prints(document):
+def test_recorded_output_has_the_shape_of_what_the_command_prints(document, one_thread):
     for match in refresh.BLOCK.finditer(read(document)):
         if match["kind"] == "recorded output of":
             printed = refresh.output(f"{match['command']} --epochs 6")
@@ -242,7 +254,7 @@ def quick_bench(monkeypatch):
 
 
 @pytest.mark.parametrize("document", [name for pair in TWINS for name in pair])
-def test_every_python_block_runs(document, quick_bench, capsys):
+def test_every_python_block_runs(document, quick_bench, one_thread, capsys):
     with warnings.catch_warnings():
         silence()
         names: dict[str, object] = {"__name__": "documented"}
