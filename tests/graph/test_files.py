@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import collections
+import pickle
 
 import pytest
 import torch
@@ -71,7 +72,7 @@ def test_other_contents_are_explained(tmp_path):
     with pytest.raises(InvalidGraph, match=r"\['weight'\] and neither edge_index nor adj_t"):
         data_from_file(tmp_path / "state.pt")
     torch.save(torch.ones(2), tmp_path / "tensor.pt")
-    with pytest.raises(InvalidGraph, match="This is a Tensor"):
+    with pytest.raises(InvalidGraph, match=r"tensor\.pt holds a Tensor"):
         load_graph(tmp_path / "tensor.pt")
     torch.save([Data(), Data()], tmp_path / "list.pt")
     with pytest.raises(InvalidGraph, match="list of 2 graphs"):
@@ -84,3 +85,28 @@ def test_other_contents_are_explained(tmp_path):
 def test_no_file(tmp_path):
     with pytest.raises(GraphNotFound, match=r"no file .*none\.pt"):
         load_graph(tmp_path / "none.pt")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(5, "holds an int, not"), (None, "NoneType"), ({5: 1, "edge_index": 2}, "key 5")]
+)
+def test_what_is_no_data_is_named_with_its_file(content, words, tmp_path):
+    torch.save(content, tmp_path / "odd.pt")
+    with pytest.raises(InvalidGraph, match=rf"odd\.pt.*{words}"):
+        load_graph(tmp_path / "odd.pt")
+
+
+def test_an_empty_file_and_a_plain_pickle_are_told_in_whole_sentences(path_data, tmp_path):
+    (tmp_path / "empty.pt").write_bytes(b"")
+    with pytest.raises(InvalidGraph, match=r"is empty; write it again"):
+        load_graph(tmp_path / "empty.pt")
+    # torch warns of the protocol of a plain pickle, and says nothing in its error.
+    (tmp_path / "pickle.pt").write_bytes(pickle.dumps(path_data()))
+    with pytest.raises(InvalidGraph, match=r"damaged \(UnpicklingError\); write it"):
+        load_graph(tmp_path / "pickle.pt")
+
+
+def test_a_file_with_another_ending_is_told_apart_from_no_file(path_data, tmp_path):
+    torch.save(path_data(), tmp_path / "graph.pkl")
+    with pytest.raises(GraphNotFound, match=r"of that name is there; a graph's file ends in \.pt"):
+        load_graph(tmp_path / "graph.pkl")

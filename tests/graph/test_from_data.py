@@ -415,3 +415,25 @@ def test_other_kinds_of_graphs_are_refused_by_name(path_data):
         with pytest.raises(InvalidGraph, match=word):
             Graph.from_data(wrong)
     assert Graph.from_data(Batch.from_data_list([data])).num_nodes == 5
+
+
+@pytest.mark.parametrize("num_nodes", ["five", 5.5, -1, True, torch.ones(2, dtype=torch.int64)])
+def test_a_number_of_nodes_that_is_none_is_refused(path_data, num_nodes):
+    with pytest.raises(InvalidGraph, match="num_nodes is"):
+        Graph.from_data(path_data(num_nodes=num_nodes))
+
+
+def test_a_number_of_nodes_may_come_as_a_tensor(path_data):
+    assert Graph.from_data(path_data(num_nodes=torch.tensor(5))).num_nodes == 5
+
+
+def test_labels_that_are_ids_do_not_make_a_model_as_wide_as_the_largest(path_data):
+    y = torch.tensor([0, 10**12, 0, 1, 0])
+    with pytest.raises(InvalidGraph, match=r"largest label is 1,000,000,000,000 .*return_inverse"):
+        Graph.from_data(path_data(y=y))
+    assert Graph.from_data(path_data(), num_classes=2000).num_classes == 2000
+
+
+def test_tensors_of_odd_kinds_are_named(path_data):
+    with pytest.raises(InvalidGraph, match="x is a tensor that is on the meta device"):
+        Graph.from_data(path_data(x=torch.ones(5, 2, device="meta")))

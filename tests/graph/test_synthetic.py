@@ -200,3 +200,8 @@ def test_a_wrong_name_is_explained(spec, sentence):
 
 def test_edge_index_of_an_empty_csr():
     assert _edge_index(np.zeros(4, np.int64), np.empty(0, np.int32)).shape == (2, 0)
+
+
+def test_a_value_given_twice_is_refused():
+    with pytest.raises(InvalidConfig, match="gives nodes twice"):
+        synthetic_config("nodes=10,nodes=20")

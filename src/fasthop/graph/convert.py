@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fasthop.errors import InvalidGraph
+from fasthop.graph.check import check_num_nodes
 from fasthop.graph.graph import MASKS, Graph
 from fasthop.graph.mend import (
     mended_edge_index,
@@ -23,6 +26,10 @@ from fasthop.graph.split import Masks, drawn_split
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, Dataset
+
+
+# Labels that are ids of something would make a model as wide as the largest id, and run out of memory.
+MOST_CLASSES_OF_A_SMALL_GRAPH = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,8 +162,12 @@ def edges_of(data: Data) -> Edges:
 def num_nodes_of(data: Data, edges: Edges | None = None) -> int:
     """The number of nodes that the data states, never one guessed from the largest index: that would
     lose isolated nodes. Raises InvalidGraph where nothing states it."""
-    if "num_nodes" in data:
-        return int(data["num_nodes"])
+    if data.get("num_nodes") is not None:
+        value = data["num_nodes"]
+        with contextlib.suppress(TypeError):  # whole numbers in a tensor or array of one are taken too
+            value = value if isinstance(value, bool) else operator.index(value)
+        check_num_nodes(value)
+        return value
     x = data.get("x")
     if x is not None and hasattr(x, "size"):
         return int(x.size(0))
@@ -225,6 +236,11 @@ def _num_classes(y: Tensor, known: int | None, notes: list[Note]) -> int:
     classes = known or (int(y.max()) + 1 if y.numel() else 0)
     if classes < 1:
         raise InvalidGraph("No node has a label: every y is negative.")
+    if known is None and classes > max(y.numel(), MOST_CLASSES_OF_A_SMALL_GRAPH):
+        raise InvalidGraph(
+            f"The largest label is {classes - 1:,} in a graph of {y.numel():,} nodes; labels count from 0 to C - 1. "
+            "Number them anew with y.unique(return_inverse=True)[1], or give num_classes if there are so many."
+        )
     valid = y[(y >= 0) & (y < classes)]
     if valid.numel() and bool((valid == valid[0]).all()):
         notes.append(

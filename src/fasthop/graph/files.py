@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,13 @@ def data_from_file(path: Path, *, unsafe: bool = False) -> Any:
     if not path.is_file():
         raise GraphNotFound(f"There is no file {path}.")
     from torch_geometric.data import Data
+    from torch_geometric.data.data import BaseData
 
     try:
-        with torch.serialization.safe_globals(_pyg_classes()):
+        with torch.serialization.safe_globals(_pyg_classes()), warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # on pickle protocols and deprecated dtypes: what matters is said below
             content = torch.load(path, map_location="cpu", weights_only=not unsafe)
     except MemoryError:
         raise
@@ -40,7 +45,16 @@ def data_from_file(path: Path, *, unsafe: bool = False) -> Any:
             raise InvalidGraph(
                 f"{path} holds a dict with {sorted(map(str, content))[:8]} and neither edge_index nor adj_t."
             )
+        if not all(isinstance(key, str) for key in content):
+            odd = next(key for key in content if not isinstance(key, str))
+            raise InvalidGraph(
+                f"{path} holds a dict with the key {odd!r}; the names of attributes are strings."
+            )
         content = Data.from_dict(content)
+    if not isinstance(content, BaseData | list | tuple):
+        raise InvalidGraph(
+            f"{path} holds {_a(type(content).__name__)}, not a PyG Data; write one with torch.save(data, path)."
+        )
     return content
 
 
@@ -59,7 +73,13 @@ def _pyg_classes() -> list[Any]:
     ]
 
 
+def _a(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
 def _explanation(path: Path, error: Exception) -> str:
+    if path.stat().st_size == 0:
+        return f"{path} is empty; write it again with torch.save(data, path)."
     found = re.search(r"(?:GLOBAL|Unsupported class) ([\w.]+)", str(error))
     if isinstance(error, pickle.UnpicklingError) and found:
         return (
@@ -70,4 +90,7 @@ def _explanation(path: Path, error: Exception) -> str:
     # torch's own message is a page on how to load anything; its point, where it has one, stands here.
     point = re.search(r"WeightsUnpickler error: (.*)", str(error))
     first = point[1] if point else (str(error).splitlines() or [""])[0]
-    return f"{path} is not a file of torch.save, or is damaged ({type(error).__name__}: {first})."
+    cause = f"{type(error).__name__}: {first}" if first.strip() else type(error).__name__
+    return (
+        f"{path} is not a file of torch.save, or is damaged ({cause}); write it with torch.save(data, path)."
+    )

@@ -157,6 +157,11 @@ def mended_mask(mask: Any, num_nodes: int, name: str, split: int | None, notes: 
 def plain_tensor(value: Any, name: str) -> Tensor:
     """The value as a plain torch tensor: subclasses such as PyG's EdgeIndex are unwrapped."""
     if isinstance(value, Tensor):
+        if value.is_quantized or value.is_nested or value.is_meta:
+            kind = (
+                "quantized" if value.is_quantized else "nested" if value.is_nested else "on the meta device"
+            )
+            raise InvalidGraph(f"{name} is a tensor that is {kind}; give a plain tensor.")
         return check.plain(value)
     try:
         return torch.as_tensor(value)

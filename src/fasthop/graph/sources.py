@@ -163,4 +163,6 @@ def _unknown(text: str) -> str:
     }
     near = difflib.get_close_matches(text.lower(), by_lower, n=1, cutoff=0.6)
     hint = f" Did you mean {by_lower[near[0]]}?" if near else ""
+    if text and Path(text).expanduser().exists():
+        hint = f" A file or folder of that name is there; a graph's file ends in {' or '.join(SUFFIXES)}."
     return f"There is no graph {text!r}.{hint} Known are {', '.join(NAMES)}, and the path of a .pt file of a PyG Data."

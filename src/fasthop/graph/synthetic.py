@@ -107,6 +107,8 @@ def synthetic_config(spec: str, seed: int = 0) -> SyntheticConfig:
                 f"seed=…), or "
                 f"{', '.join(f'{name}=…' for name in (*FREE_DEFAULTS, 'seed'))}."
             )
+        if key.strip() in values:
+            raise InvalidConfig(f"synthetic:{spec} gives {key.strip()} twice; give it once.")
         values[key.strip()] = _number(key.strip(), text)
     if "seed" in values:
         seed = int(values.pop("seed"))
