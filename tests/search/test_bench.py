@@ -232,6 +232,14 @@ def test_the_compile_caches_of_a_worker_are_cold_and_its_own(tmp_path):
 
 
 @pytest.mark.usefixtures("small_ladder")
+def test_what_the_maker_closes_over_is_an_input_and_not_the_recipes_memory(quick):
+    ballast = torch.zeros(5_000_000)
+    plain = run_ladder(quick(model=lambda: models.Plain(), seeds=0)).runs[0]
+    heavy = run_ladder(quick(model=lambda: models.Plain() if len(ballast) else None, seeds=0)).runs[0]
+    assert heavy.peak_bytes < plain.peak_bytes + 1_000_000
+
+
+@pytest.mark.usefixtures("small_ladder")
 def test_no_seeds_means_no_accuracy(quick):
     result = run_ladder(quick(seeds=0))
     assert all(run.accuracy is None and run.time_to_accuracy_s is None for run in result.runs)

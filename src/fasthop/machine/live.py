@@ -45,6 +45,11 @@ def live_ranges(device: torch.device) -> list[Range]:
     return ranges
 
 
+def live_tensors() -> list[Tensor]:
+    """Every tensor that Python refers to now, on any device; holding the list keeps them alive."""
+    return [candidate for candidate in gc.get_objects() if issubclass(type(candidate), Tensor)]
+
+
 def resident_ranges(resident: Iterable[Any], device: torch.device) -> list[Range]:
     """The address ranges of tensors on `device` (their gradients left out) and NumPy arrays."""
     ranges = []

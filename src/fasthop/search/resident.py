@@ -10,6 +10,7 @@ import torch
 
 from fasthop.graph.note import Note, note
 from fasthop.machine.clock import elapsed_ns, synchronizer
+from fasthop.machine.live import live_tensors
 from fasthop.machine.memory import PeakMemory, measure_peak
 from fasthop.machine.process import process_peak_bytes
 from fasthop.rewrites.base import Inapplicable
@@ -85,6 +86,9 @@ class Resident:
         self.device = device
         self.watch = CompileWatch()
         self._sync = synchronizer(device)
+        # What is alive before any model is made is an input: the graph, and what the user's maker carries with it
+        # (a lambda over `data` brings all of data along).
+        self._inputs = live_tensors()
         self.baseline = Setup.baseline(task, seed=seed, device=device)
         self.setup = self.baseline
 
@@ -141,11 +145,7 @@ class Resident:
 
     def memory(self) -> PeakMemory:
         """Peak of live bytes in an epoch over the resident inputs, in a pass that is not timed."""
-        graph = self.task.graph
-        inputs = (graph.x, graph.edge_index, graph.edge_weight, graph.y)
-        masks = (graph.train_mask, graph.val_mask, graph.test_mask)
-        resident = [tensor for tensor in (*inputs, *masks) if tensor is not None]
-        return measure_peak(self._epoch, resident=resident, device=self.device)
+        return measure_peak(self._epoch, resident=self._inputs, device=self.device)
 
     def accuracy(
         self, seed: int, num_epochs: int, evaluate_every: int, on_progress: Callable[[float], None]
