@@ -81,16 +81,15 @@ def compare(adj: Adjacency, x: Tensor, value: Tensor | None, reduce: str, *, gra
 @given(
     edge_indices(),
     st.sampled_from(REDUCTIONS),
-    st.sampled_from([torch.float32, torch.float64]),
-    st.sampled_from([1, 7, 33]),
+    st.sampled_from([1, 17]),
     st.booleans(),
     st.integers(0, 2**31),
 )
-def test_equals_the_reference(graph, reduce, dtype, width, is_weighted, seed):
+def test_equals_the_reference(graph, reduce, width, is_weighted, seed):
     edge_index, num_nodes = graph
     generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(num_nodes, width, generator=generator, dtype=dtype)
-    value = torch.randn(edge_index.size(1), generator=generator, dtype=dtype) if is_weighted else None
+    x = torch.randn(num_nodes, width, generator=generator, dtype=torch.float64)
+    value = torch.randn(edge_index.size(1), generator=generator, dtype=torch.float64) if is_weighted else None
     compare(adjacency(edge_index, num_nodes), x, value, reduce)
 
 
@@ -109,31 +108,33 @@ def test_ties_share_the_gradient_as_in_torch(graph, reduce, width, seed):
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("reduce", REDUCTIONS)
-@pytest.mark.parametrize("is_weighted", [False, True])
-def test_every_width(width, reduce, is_weighted):
+def test_every_width(width, reduce):
     edge_index = random_edges(60, 500, 1)
     x = torch.randn(60, width, generator=torch.Generator().manual_seed(2))
-    value = torch.rand(500, generator=torch.Generator().manual_seed(3)) if is_weighted else None
+    value = torch.rand(500, generator=torch.Generator().manual_seed(3))
     compare(adjacency(edge_index, 60), x, value, reduce)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("col_dtype", [torch.int32, torch.int64])
 @pytest.mark.parametrize("reduce", REDUCTIONS)
-def test_every_dtype(dtype, col_dtype, reduce):
+def test_every_dtype(dtype, reduce):
     edge_index = random_edges(40, 300, 4)
     x = torch.randn(40, 17, generator=torch.Generator().manual_seed(2)).to(dtype)
-    compare(adjacency(edge_index, 40, None, col_dtype), x, None, reduce)
-    value = torch.rand(300, generator=torch.Generator().manual_seed(3)).to(
-        torch.promote_types(dtype, torch.float32)
-    )
-    compare(adjacency(edge_index, 40, None, col_dtype), x, value, reduce)
+    compare(adjacency(edge_index, 40), x, None, reduce)
+    value = torch.rand(300, generator=torch.Generator().manual_seed(3))
+    compare(adjacency(edge_index, 40), x, value.to(torch.promote_types(dtype, torch.float32)), reduce)
 
 
-@pytest.mark.parametrize("reduce", REDUCTIONS)
-@pytest.mark.parametrize("extra", [1, 40])
-def test_wider_than_the_registers(reduce, extra):
-    x_width = channels_at_once(SUM, 8) + extra
+@pytest.mark.parametrize("reduce", ["sum", "max"])
+def test_columns_of_64_bits(reduce):
+    x = torch.randn(40, 17, generator=torch.Generator().manual_seed(2))
+    value = torch.rand(300, generator=torch.Generator().manual_seed(3))
+    compare(adjacency(random_edges(40, 300, 4), 40, None, torch.int64), x, value, reduce)
+
+
+@pytest.mark.parametrize("reduce", ["mean", "min"])
+def test_wider_than_the_registers(reduce):
+    x_width = channels_at_once(SUM, 8) + 17
     assert channels_at_once(EXTREMUM_BACK, 8) < x_width
     edge_index = hub(50, 400)
     x = torch.randn(50, x_width, generator=torch.Generator().manual_seed(2), dtype=torch.float64)

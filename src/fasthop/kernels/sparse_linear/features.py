@@ -124,7 +124,7 @@ def sparse_linear(
     matrix = x.matrix
     value, value_t = x.values(torch.promote_types(weight.dtype, torch.float32))
     rowptr_t, col_t, perm = matrix.transposed if weight.requires_grad else (None, None, None)
-    out = op.spmm(
+    out = op.product(
         weight.t(), matrix.rowptr, matrix.col, value, rowptr_t, col_t, perm, value_t, "sum", implementation
     )
     return out if bias is None else out + bias

@@ -115,7 +115,7 @@ def spmm(adj: Adjacency, x: Tensor, *, reduce: str = "sum", implementation: str 
     if torch.is_grad_enabled() and x.requires_grad:
         rowptr_t, col_t, perm = adj.transposed
         value_t = adj.value_t(dtype)
-    return op.spmm(x, adj.rowptr, adj.col, value, rowptr_t, col_t, perm, value_t, reduce, implementation)
+    return op.product(x, adj.rowptr, adj.col, value, rowptr_t, col_t, perm, value_t, reduce, implementation)
 
 
 def _rebuilt(
