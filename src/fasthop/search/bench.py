@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import datetime
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
 import torch
 
 from fasthop import __version__
-from fasthop.errors import TrialFailed
+from fasthop.errors import InvalidConfig, InvalidGraph, TrialFailed
 from fasthop.graph.graph import Graph
 from fasthop.graph.note import Note
 from fasthop.graph.sources import load_graph
 from fasthop.machine.fingerprint import fingerprint
 from fasthop.measure.run import Result
 from fasthop.rewrites.ladder import ladder
-from fasthop.search.bench_task import model_maker, model_name, pick_device, save_graph
+from fasthop.search.bench_task import example_model, model_name, pick_device, save_graph
 from fasthop.search.config import BenchConfig
 from fasthop.search.contest import Contest
 from fasthop.search.entrant import Entrant
@@ -66,6 +67,11 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
         seed=config.seed,
         unsafe=config.unsafe_pickle,
     )
+    if graph.num_features == 0:
+        raise InvalidGraph(
+            f"The graph {graph.name!r} has no node features x, which the model needs as input; give x of shape "
+            "[num_nodes, F], for example torch.eye(num_nodes) for a small graph."
+        )
     machine = fingerprint()
     threads = config.threads or torch.get_num_threads()
     task = _describe(config, graph, device.type, threads)
@@ -74,19 +80,20 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
     with tempfile.TemporaryDirectory(prefix="fasthop-") as folder:
         graph_path = Path(folder) / "graph.pt"
         save_graph(graph, graph_path)
-        entrants = [
-            Entrant.enter(recipe, config, graph, graph_path, Path(folder), device.type, threads)
-            for recipe in recipes
-        ]
-        contest = Contest(entrants, config, progress)
-        try:
+        # Workers run from here on: whatever comes between, one that cannot start or Ctrl-C, ends those that do.
+        with ExitStack() as workers:
+            entrants: list[Entrant] = []
+            for recipe in recipes:
+                entrant = Entrant.enter(recipe, config, graph, graph_path, Path(folder), device.type, threads)
+                workers.callback(entrant.close)
+                entrants.append(entrant)
+            contest = Contest(entrants, config, progress)
             finished = contest.run()
-        finally:
-            for entrant in entrants:
-                entrant.close()
     progress.close()
     if contest.baseline.failure is not None:
         failure = contest.baseline.failure
+        if failure.kind == "input":
+            raise InvalidConfig(failure.reason["en"])
         raise TrialFailed(
             f"The baseline could not be measured: {failure.reason['en']}\n{failure.traceback}".rstrip()
         )
@@ -104,7 +111,7 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
 
 def _describe(config: BenchConfig, graph: Graph, device: str, threads: int) -> dict[str, object]:
     """What was trained, by name and figure; together with the machine it tells how to repeat the run."""
-    model = model_maker(config, graph)()
+    model = example_model(config, graph)
     num_parameters = sum(
         parameter.numel()
         for parameter in model.parameters()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from fasthop.errors import InvalidConfig
+from fasthop.errors import DoesNotFit, InvalidConfig
 from fasthop.graph.graph import MASKS, Graph
 from fasthop.search.config import BenchConfig
 from fasthop.train.models import REFERENCE_MODELS
@@ -43,6 +44,56 @@ def model_maker(config: BenchConfig, graph: Graph) -> Callable[[], torch.nn.Modu
         num_layers=config.layers,
         dropout=config.dropout,
     )
+
+
+def example_model(config: BenchConfig, graph: Graph) -> torch.nn.Module:
+    """A model of the config, made before any worker is, so that what cannot be made is refused at once.
+
+    The caller's generator stays where it is. Raises InvalidConfig where the callable asks for arguments or
+    returns something else, and DoesNotFit where a reference model is larger than the machine's memory.
+    """
+    make = model_maker(config, graph)
+    if isinstance(config.model, str):
+        with torch.device("meta"):  # the shapes alone: a width that was mistyped must not fill the memory
+            model = make()
+        _check_fits(config, model)
+        return model
+    if not isinstance(config.model, torch.nn.Module):
+        _check_takes_nothing(make, model_name(config))
+    with torch.random.fork_rng(devices=[]):
+        model = make()
+    if not isinstance(model, torch.nn.Module):
+        raise InvalidConfig(
+            f"The callable that makes the model returned {type(model).__name__}; it returns an nn.Module."
+        )
+    return model
+
+
+def _check_fits(config: BenchConfig, model: torch.nn.Module) -> None:
+    import psutil
+
+    # Parameters, their gradients and Adam's two moments.
+    num_bytes = 4 * sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    total = psutil.virtual_memory().total
+    if num_bytes > total:
+        raise DoesNotFit(
+            f"A {config.model} with hidden = {config.hidden:,} and layers = {config.layers:,} takes "
+            f"{num_bytes / 1e9:,.1f} GB with its optimiser, and this machine has {total / 1e9:,.1f} GB; lower them."
+        )
+
+
+def _check_takes_nothing(make: Callable[[], torch.nn.Module], name: str) -> None:
+    try:
+        signature = inspect.signature(make)
+    except ValueError:  # some builtins do not tell theirs
+        return
+    try:
+        signature.bind()
+    except TypeError as error:
+        raise InvalidConfig(
+            f"model is {name}, which cannot be called without arguments ({error}); give a callable that takes "
+            "none, such as lambda: Net(in_channels, out_channels), or a module."
+        ) from None
 
 
 def model_name(config: BenchConfig) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,11 @@ from fasthop.measure.compare import MIN_ROUNDS
 
 MODELS = ("gcn", "sage", "gat", "gin")
 DEVICES = ("auto", "cpu", "cuda")
+# Beyond these torch, numba or the clock overflow; threads beyond theirs end the worker with SIGSEGV.
+MOST = 2**31 - 1
+MOST_THREADS = 1024
+MOST_LAYERS = 1000
+MOST_SECONDS = 1e9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,14 +73,19 @@ class BenchConfig:
         if self.device not in DEVICES:
             raise InvalidConfig(f"device is {self.device!r}; it is one of {', '.join(DEVICES)}.")
         for name, least in (
-            ("hidden", 1), ("layers", 1), ("epochs", 1), ("seeds", 0), ("batch_size", 1), ("rounds", MIN_ROUNDS)
+            ("hidden", 1), ("epochs", 1), ("seeds", 0), ("batch_size", 1), ("rounds", MIN_ROUNDS)
         ):  # fmt: skip
             _check_int(name, getattr(self, name), least)
+        _check_int("layers", self.layers, 1, MOST_LAYERS)
         if self.threads is not None:
-            _check_int("threads", self.threads, 1)
+            _check_int("threads", self.threads, 1, MOST_THREADS)
         _check_int("seed", self.seed, 0)
         if self.split is not None:
             _check_int("split", self.split, 0)
+        for name in ("dropout", "lr", "weight_decay", "time_limit_s", "accuracy_budget_s", "round_s"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise InvalidConfig(f"{name} is {value!r}; it is a number.")
         if not 0.0 <= self.dropout < 1.0:
             raise InvalidConfig(f"dropout is {self.dropout}; it is at least 0 and below 1.")
         if not 0.0 < self.lr < float("inf"):
@@ -83,22 +93,40 @@ class BenchConfig:
         if not 0.0 <= self.weight_decay < float("inf"):
             raise InvalidConfig(f"weight_decay is {self.weight_decay}; it is at least 0.")
         for name in ("time_limit_s", "accuracy_budget_s", "round_s"):
-            if not 0.0 < getattr(self, name) < float("inf"):
-                raise InvalidConfig(f"{name} is {getattr(self, name)}; it is a positive number of seconds.")
+            if not 0.0 < getattr(self, name) <= MOST_SECONDS:
+                raise InvalidConfig(
+                    f"{name} is {getattr(self, name)}; it is a positive number of seconds, at most {MOST_SECONDS:g}."
+                )
         self._check_num_neighbors()
 
     def _check_num_neighbors(self) -> None:
         if self.num_neighbors is None:
             return
         if not isinstance(self.num_neighbors, tuple):
+            if not isinstance(self.num_neighbors, Iterable) or isinstance(self.num_neighbors, str):
+                raise InvalidConfig(
+                    f"num_neighbors is {self.num_neighbors!r}; give a list with one fan-out a hop, such as [10, 5]."
+                )
             object.__setattr__(self, "num_neighbors", tuple(self.num_neighbors))
         if not self.num_neighbors:
             raise InvalidConfig("num_neighbors is empty; it has one fan-out a hop, such as 10,5.")
         for count in self.num_neighbors:
-            if not isinstance(count, int) or isinstance(count, bool) or count < -1 or count == 0:
+            if (
+                not isinstance(count, int)
+                or isinstance(count, bool)
+                or count < -1
+                or count == 0
+                or count > MOST
+            ):
                 raise InvalidConfig(
-                    f"num_neighbors has the fan-out {count!r}; each is a positive whole number, or -1 for all."
+                    f"num_neighbors has the fan-out {count!r}; each is a positive whole number of at most "
+                    f"{MOST:,}, or -1 for all."
                 )
+        if isinstance(self.model, str) and len(self.num_neighbors) != self.layers:
+            raise InvalidConfig(
+                f"num_neighbors has {len(self.num_neighbors)} fan-outs and the model has {self.layers} layers; "
+                "give one fan-out a layer."
+            )
 
     def fan_outs(self, num_layers: int) -> tuple[int, ...]:
         """The fan-outs that are used for a model of `num_layers` hops."""
@@ -107,6 +135,8 @@ class BenchConfig:
         return (10,) + (5,) * (num_layers - 1)
 
 
-def _check_int(name: str, value: object, least: int) -> None:
+def _check_int(name: str, value: object, least: int, most: int = MOST) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InvalidConfig(f"{name} is {value!r}; it is a whole number of at least {least}.")
+    if value > most:
+        raise InvalidConfig(f"{name} is {value!r}; it is a whole number of at most {most:,}.")

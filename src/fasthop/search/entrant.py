@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fasthop.errors import InvalidConfig
 from fasthop.graph.graph import Graph
 from fasthop.graph.note import Note
 from fasthop.machine.memory import PeakMemory
@@ -50,15 +51,13 @@ class Entrant:
         threads: int,
     ) -> Entrant:
         """Starts the worker of a recipe; it gets ready while others do."""
-        import cloudpickle
-
         order = Order(
             graph_path=graph_path,
             device=device,
             threads=threads,
             deterministic=config.deterministic,
             sys_path=list(sys.path),
-            pickled=cloudpickle.dumps((dataclasses.replace(config, data=graph.name), recipe)),
+            pickled=_pickled((dataclasses.replace(config, data=graph.name), recipe)),
         )
         name = recipe.name.replace(":", "-")
         trial = Trial(recipe.name, order, folder / name, time_limit_s=config.time_limit_s)
@@ -159,6 +158,20 @@ class Entrant:
         if gain_s <= 0.0:
             return None
         return max(self.paid_before_s - baseline.paid_before_s, 0.0) / gain_s
+
+
+def _pickled(order: tuple[BenchConfig, Recipe]) -> bytes:
+    """The bytes that a worker reads. Raises InvalidConfig where the user's model cannot travel."""
+    import cloudpickle
+
+    try:
+        return cloudpickle.dumps(order)
+    except Exception as error:  # what a user's object raises when pickled is not to be listed
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InvalidConfig(
+            f"The model cannot be sent to the process that measures it ({reason}); give a callable that makes it "
+            "and refers to nothing that is open or locked, such as files, locks and generators."
+        ) from None
 
 
 def _interval(times_ms: list[float]) -> Interval | None:
