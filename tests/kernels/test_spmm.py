@@ -172,7 +172,8 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(reduce):
 def test_large_x_is_fetched_ahead_and_equal(reduce):
     edge_index = random_edges(3000, 12000, 8)
     x = torch.randn(3000, 64, generator=torch.Generator().manual_seed(2))
-    assert x.nbytes >= cpu.PREFETCH_FROM
+    assert x.nbytes >= cpu.PREFETCH_WIDE_FROM
+    assert x[0].nbytes >= cpu.WIDE_ROW_BYTES
     compare(
         adjacency(edge_index, 3000), x, torch.rand(12000, generator=torch.Generator().manual_seed(3)), reduce
     )
@@ -323,6 +324,7 @@ def test_torch_compile_keeps_the_operator_whole():
         (torch.zeros(3), {}, InvalidConfig, r"two dimensions.*\[3\]"),
         (torch.zeros(3, 2, dtype=torch.int64), {}, InvalidConfig, r"torch.int64"),
         (torch.zeros(4, 2), {}, InvalidGraph, r"3 columns.*4 rows"),
+        (torch.zeros(3, 2, device="meta"), {}, InvalidConfig, r"CPU.*meta"),
         (torch.zeros(3, 2), {"reduce": "median"}, InvalidConfig, r"'median'"),
         (torch.zeros(3, 2), {"implementation": "fast"}, InvalidConfig, r"'fast'"),
         (torch.zeros(3, 2), {"implementation": "mkl", "reduce": "max"}, InvalidConfig, r"MKL.*'max'"),
@@ -349,6 +351,26 @@ def test_what_cannot_be_is_refused(x, arguments, error, message):
 def test_a_matrix_that_cannot_be_is_refused(rowptr, col, message):
     with pytest.raises(InvalidGraph, match=message):
         Adjacency(rowptr=rowptr, col=col, num_cols=3)
+
+
+def test_strided_values_and_a_strided_transpose():
+    rowptr, col, _ = by_target(random_edges(9, 30, 0), 9)
+    plain = Adjacency(rowptr=rowptr, col=col, num_cols=9, value=torch.rand(30, dtype=torch.float64))
+    assert plain.value is not None
+    strided = Adjacency(
+        rowptr=torch.stack([rowptr, rowptr], 1)[:, 0],
+        col=torch.stack([col, col], 1)[:, 0],
+        num_cols=9,
+        value=torch.stack([plain.value, plain.value], 1)[:, 1],
+        transposed=tuple(torch.stack([t, t], 1)[:, 0] for t in plain.transposed),
+    )
+    x = torch.randn(9, 4, dtype=torch.float64, requires_grad=True)
+    for adj in (plain, strided):
+        x.grad = None
+        torch.testing.assert_close(spmm(adj, x), reference.spmm(x, rowptr, col, plain.value))
+        (mine,) = torch.autograd.grad(spmm(adj, x).sum(), x)
+        (theirs,) = torch.autograd.grad(reference.spmm(x, rowptr, col, plain.value).sum(), x)
+        torch.testing.assert_close(mine, theirs)
 
 
 def test_values_of_another_length_are_refused():

@@ -51,6 +51,9 @@ class Adjacency:
                     f"the transpose of a matrix with {num_cols} columns and {col.numel()} entries has as many rows and "
                     f"entries, and got {transposed[0].numel() - 1} and {[t.numel() for t in transposed[1:]]}."
                 )
+        if transposed is not None:
+            rowptr_t, col_t, perm = transposed
+            transposed = rowptr_t.contiguous(), col_t.contiguous(), perm.contiguous()
         self._transposed = transposed
         self._value_t: Tensor | None = None
         self._value_of: Tensor | None = None
@@ -109,8 +112,8 @@ def spmm(adj: Adjacency, x: Tensor, *, reduce: str = "sum", implementation: str 
         )
     dtype = torch.promote_types(x.dtype, torch.float32) if x.is_floating_point() else torch.float32
     value = adj.value
-    if value is not None and value.dtype != dtype:
-        value = value.to(dtype)
+    if value is not None:
+        value = value.to(dtype).contiguous()
     rowptr_t = col_t = perm = value_t = None
     if torch.is_grad_enabled() and x.requires_grad:
         rowptr_t, col_t, perm = adj.transposed

@@ -16,9 +16,12 @@ from fasthop.kernels.spmm.rows import DOT, EXTREMUM, EXTREMUM_BACK, EXTREMUM_DOT
 # but 4 to 12 ms where other programs hold the cores, because it ends with the last of its threads.
 TEAM_FROM = 2_000_000
 CHUNKS_PER_THREAD = 8
-# Rows of x in a larger matrix are fetched ahead: it then falls out of a core's nearest caches. On Cora x 32 (350 KB)
-# a prefetch cost a quarter, on Cora x 100 (1 MB) it saved a fifth, on the arxiv shape x 256 a third.
-PREFETCH_FROM = 512 << 10
+# An x that leaves a core's own caches (2 MB) is fetched ahead; one of 512 KB or more already where a row is 4 cache lines
+# or more. One thread: Cora x 16 loses a third by it and PubMed x 16 (1.3 MB) an eighth; Cora x 100 (1.1 MB) gains 15 %,
+# the arxiv shape 8 % at width 32 and more at 256.
+PREFETCH_FROM = 4 << 20
+PREFETCH_WIDE_FROM = 512 << 10
+WIDE_ROW_BYTES = 256
 
 _KINDS = {torch.float32: "float32", torch.float64: "float64", torch.bfloat16: "uint16"}
 
@@ -96,7 +99,7 @@ def _run(
     words[job.A : job.A + len(operands)] = [operand.data_ptr() for operand in operands]
     words[job.OUT] = out.data_ptr()
     address = words.ctypes.data
-    runs_ahead = x.nbytes >= PREFETCH_FROM
+    runs_ahead = x.nbytes >= (PREFETCH_WIDE_FROM if stride * x.itemsize >= WIDE_ROW_BYTES else PREFETCH_FROM)
     block = job.channels_at_once(which, x.itemsize)
     for channel in range(0, stride, block):
         width = min(block, stride - channel)

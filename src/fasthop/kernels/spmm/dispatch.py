@@ -56,6 +56,11 @@ def run(
 ) -> Tensor:
     """spmm by the named implementation; "auto" takes the one that `choose` finds. Raises InvalidConfig for another
     name, and where MKL is asked for what it does not do."""
+    for tensor in (x, rowptr, col, value):
+        if tensor is not None and tensor.device.type != "cpu":
+            raise InvalidConfig(
+                f"spmm has kernels for the CPU, and got a tensor on {tensor.device}; move x and the matrix to the CPU."
+            )
     if implementation == "auto":
         implementation = choose(x, rowptr, col, value, reduce).implementation
     if implementation == "numba":
