@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import fasthop
 from fasthop import errors
 from fasthop.cli import main as shell
 from fasthop.cli.main import main
+from fasthop.interrupt import Stopped
 from fasthop.report.report import Report
 from tests.report import results
 
@@ -140,6 +142,18 @@ def test_fasthop_traceback_shows_it(monkeypatch, capsys):
     failing(monkeypatch, errors.InvalidConfig("lr is -1."))
     assert main(["report"]) == 2
     assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_sigterm_has_the_code_that_a_shell_gives_it(monkeypatch, capsys):
+    failing(monkeypatch, Stopped(signal.SIGTERM))
+    assert main(["report"]) == 143
+    assert capsys.readouterr().err == "fasthop: Stopped before anything was measured.\n"
+
+
+def test_out_of_memory_is_no_fault_of_fasthop(monkeypatch, capsys):
+    failing(monkeypatch, MemoryError())
+    assert main(["report"]) == 1
+    assert capsys.readouterr().err == "fasthop: It ran out of memory.\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes break otherwise on Windows")

@@ -1,6 +1,7 @@
 """The command `fasthop`: finds the subcommand, and turns every end into a sentence and an exit code.
 
-0: fine. 1: the work failed. 2: the input or the options are wrong. 130: Ctrl-C. 141: whoever read the output is gone.
+0: fine. 1: the work failed. 2: the input or the options are wrong. 130: Ctrl-C (also where another signal cut a
+run short that is saved). 143, 129: SIGTERM, SIGHUP. 141: whoever read the output is gone.
 Nothing heavy is imported before a subcommand runs, so that --help answers at once.
 """
 
@@ -17,6 +18,7 @@ from typing import NoReturn
 from fasthop import __version__
 from fasthop.cli import bench, doctor, report
 from fasthop.errors import DoesNotFit, FasthopError, TrialFailed
+from fasthop.interrupt import Stopped, stop_signals_raise
 
 OK, FAILED, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 TRACEBACK_VARIABLE = "FASTHOP_TRACEBACK"
@@ -63,7 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             with contextlib.suppress(OSError, ValueError):
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        code = _run(arguments, as_json)
+        with stop_signals_raise():
+            code = _run(arguments, as_json)
         sys.stdout.flush()
     except BrokenPipeError:
         _leave_pipe()
@@ -87,9 +90,12 @@ def _run(arguments: list[str], as_json: bool) -> int:
     except FasthopError as error:
         code = FAILED if isinstance(error, TrialFailed | DoesNotFit) else WRONG_INPUT
         return _fail(error, code, as_json)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         message = getattr(args, "interrupted", None) or "Stopped before anything was measured."
-        return _fail(message, INTERRUPTED, as_json, kind="KeyboardInterrupt")
+        code = 128 + stop.number if isinstance(stop, Stopped) else INTERRUPTED
+        return _fail(message, code, as_json, kind="KeyboardInterrupt")
+    except MemoryError:
+        return _fail("It ran out of memory.", FAILED, as_json, kind="MemoryError")
     except Exception as error:
         return _unexpected(error, as_json)
 

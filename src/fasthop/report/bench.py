@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fasthop.interrupt import uninterrupted
 from fasthop.report.files import CannotWrite, make_folder
 from fasthop.report.progress import Progress, SilentProgress, progress_for
 from fasthop.report.report import Report
@@ -102,8 +103,9 @@ def measure(config: BenchConfig, out: Path | None, lang: str, progress: Progress
             result = run_ladder(config, progress)
         finally:
             progress.close()
-        report = Report(result, lang=lang, rung_words=rung_words())
-        report.save(folder)
+        with uninterrupted():
+            report = Report(result, lang=lang, rung_words=rung_words())
+            report.save(folder)
     except BaseException:
         with contextlib.suppress(OSError):
             folder.rmdir()  # only where nothing is in it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +14,7 @@ from fasthop.errors import InvalidConfig, InvalidGraph, TrialFailed
 from fasthop.graph.graph import Graph
 from fasthop.graph.note import Note
 from fasthop.graph.sources import load_graph
+from fasthop.interrupt import unwound_whole
 from fasthop.machine.fingerprint import fingerprint
 from fasthop.measure.run import Result
 from fasthop.rewrites.ladder import ladder
@@ -77,18 +77,18 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
     task = _describe(config, graph, device.type, threads)
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     progress.start([recipe.name for recipe in recipes])
-    with tempfile.TemporaryDirectory(prefix="fasthop-") as folder:
-        graph_path = Path(folder) / "graph.pt"
+    # Workers run from here on: whatever comes between, one that cannot start or Ctrl-C, ends those that do.
+    with unwound_whole() as ending:
+        folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="fasthop-")))
+        graph_path = folder / "graph.pt"
         save_graph(graph, graph_path)
-        # Workers run from here on: whatever comes between, one that cannot start or Ctrl-C, ends those that do.
-        with ExitStack() as workers:
-            entrants: list[Entrant] = []
-            for recipe in recipes:
-                entrant = Entrant.enter(recipe, config, graph, graph_path, Path(folder), device.type, threads)
-                workers.callback(entrant.close)
-                entrants.append(entrant)
-            contest = Contest(entrants, config, progress)
-            finished = contest.run()
+        entrants: list[Entrant] = []
+        for recipe in recipes:
+            entrant = Entrant.enter(recipe, config, graph, graph_path, folder, device.type, threads)
+            ending.callback(entrant.close)
+            entrants.append(entrant)
+        contest = Contest(entrants, config, progress)
+        finished = contest.run()
     progress.close()
     if contest.baseline.failure is not None:
         failure = contest.baseline.failure
