@@ -4,10 +4,10 @@
 
 Each round runs every contestant once on the same weighted graph: forward, and forward with the gradient to x. PyG is
 `scatter(weight * x[source], target)`, what MessagePassing does with an edge_index; MKL is a product of torch's
-sparse CSR matrix (int32) and, for the gradient, of its transpose made beforehand, without autograd (the others have it). A ratio is the other's time over
-fasthop's, paired round by round: the median and its 95 % interval. The floor counts every byte of the matrix, of x and
-of the output once, at the rate of a copy that `fasthop doctor` measures: less cannot be moved, and a graph without
-locality has to move more. It is left out where all of it lies in the caches.
+sparse CSR matrix (int32) and, for the gradient, of its transpose made beforehand, without autograd (the others have
+it). A ratio is the other's time over fasthop's, paired round by round: the median and its 95 % interval. The floor counts
+every byte of the matrix, of x and of the output once, at the rate of a copy that `fasthop doctor` measures: less cannot
+be moved, and a graph without locality has to move more. It is left out where all of it lies in the caches.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ Nothing here is checked: op.py checks shapes and dtypes, adjacency.py the indice
 
 from __future__ import annotations
 
-import numpy as np
+import ctypes
+
 import torch
 from torch import Tensor
 
@@ -23,6 +24,7 @@ PREFETCH_FROM = 4 << 20
 PREFETCH_WIDE_FROM = 512 << 10
 WIDE_ROW_BYTES = 256
 
+_Words = ctypes.c_int64 * job.NUM_WORDS
 _KINDS = {torch.float32: "float32", torch.float64: "float64", torch.bfloat16: "uint16"}
 
 
@@ -91,14 +93,28 @@ def _run(
     kind = _KINDS[x.dtype]
     if num_threads is None:
         num_threads = 1 if num_entries * stride < TEAM_FROM else torch.get_num_threads()
-    words = np.zeros(job.NUM_WORDS, np.int64)
-    words[job.NUM_CHUNKS] = 1 if num_threads == 1 else min(num_rows, num_threads * CHUNKS_PER_THREAD)
-    words[job.NUM_ROWS : job.ROWPTR] = num_rows, stride, 0, flag, num_entries
-    pointers = (rowptr.data_ptr(), col.data_ptr(), 0 if value is None else value.data_ptr())
-    words[job.ROWPTR : job.A] = pointers
-    words[job.A : job.A + len(operands)] = [operand.data_ptr() for operand in operands]
-    words[job.OUT] = out.data_ptr()
-    address = words.ctypes.data
+    num_chunks = 1 if num_threads == 1 else min(num_rows, num_threads * CHUNKS_PER_THREAD)
+    pointers = [operand.data_ptr() for operand in operands]
+    pointers += [0] * (3 - len(pointers))
+    value_pointer = 0 if value is None else value.data_ptr()
+    # A ctypes array in place of a NumPy one: 1 us to fill and pass, not 6.
+    words = _Words(
+        *(
+            0,
+            num_chunks,
+            num_rows,
+            stride,
+            0,
+            flag,
+            num_entries,
+            rowptr.data_ptr(),
+            col.data_ptr(),
+            value_pointer,
+        ),
+        *pointers,
+        out.data_ptr(),
+    )
+    address = ctypes.addressof(words)
     runs_ahead = x.nbytes >= (PREFETCH_WIDE_FROM if stride * x.itemsize >= WIDE_ROW_BYTES else PREFETCH_FROM)
     block = job.channels_at_once(which, x.itemsize)
     for channel in range(0, stride, block):

@@ -81,6 +81,24 @@ def choose(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None, reduce:
     least two calls of each) and kept. Where only one implementation serves, nothing is measured."""
     if not mkl.serves(x, reduce) or col.numel() == 0 or x.numel() == 0:
         return _ONLY_NUMBA
+    # The words of a shape take 4 us to write, on Cora a tenth of a product: what this process has seen goes by numbers.
+    key = (
+        x.dtype,
+        x.size(1),
+        value is None,
+        col.dtype,
+        rowptr.numel().bit_length(),
+        x.size(0).bit_length(),
+        col.numel().bit_length(),
+        torch.get_num_threads(),
+    )
+    choice = _seen.get(key)
+    if choice is None:
+        choice = _seen[key] = _known_or_measured(x, rowptr, col, value)
+    return choice
+
+
+def _known_or_measured(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None) -> Choice:
     shape = shape_of(x, rowptr, col, value)
     known = _choices()
     if shape not in known:
@@ -95,7 +113,7 @@ def shape_of(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None) -> st
     """The kind of call: what decides which implementation is quicker, sizes to the nearest power of two."""
     return (
         f"{str(x.dtype).removeprefix('torch.')} x {x.size(1)}, {'weighted' if value is not None else 'unweighted'}, "
-        f"{str(col.dtype).removeprefix('torch.')}, rows 2^{(rowptr.numel() - 1).bit_length()}, "
+        f"{str(col.dtype).removeprefix('torch.')}, rows 2^{rowptr.numel().bit_length()}, "
         f"columns 2^{x.size(0).bit_length()}, entries 2^{col.numel().bit_length()}, {torch.get_num_threads()} threads"
     )
 
@@ -103,8 +121,10 @@ def shape_of(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None) -> st
 def forget() -> None:
     """Forgets the choices of this process, so that the next call reads the machine's cache again."""
     _choices.cache_clear()
+    _seen.clear()
 
 
+_seen: dict[tuple[object, ...], Choice] = {}
 _ONLY_NUMBA = Choice(shape="any", implementation="numba", time_us={})
 
 

@@ -26,7 +26,7 @@ from fasthop.jit import cache_dir
 from fasthop.kernels.spmm.lanes import MAX_REGISTERS, REGISTER_BYTES, instruction
 from fasthop.kernels.spmm.rows import DOT, EXTREMUM_BACK, EXTREMUM_DOT, rows
 
-# The words of a job.
+# The words of a job, in the order in which cpu.py fills them.
 COUNTER, NUM_CHUNKS, NUM_ROWS, STRIDE, CHANNEL, FLAG, NUM_ENTRIES = range(7)
 ROWPTR, COL, VALUE, A, B, C, OUT = range(7, 14)
 NUM_WORDS = 14
