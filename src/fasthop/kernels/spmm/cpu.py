@@ -13,9 +13,9 @@ from torch import Tensor
 from fasthop.kernels.spmm import job, team
 from fasthop.kernels.spmm.rows import DOT, EXTREMUM, EXTREMUM_BACK, EXTREMUM_DOT, SHARE, SUM
 
-# Below this many multiplications (100 us on one thread) a team is not asked for: waking it costs 2 us on an idle machine
-# but 4 to 12 ms where other programs hold the cores, because it ends with the last of its threads.
-TEAM_FROM = 2_000_000
+# Below this many multiplications one thread does it: of Cora's 170,000 (18 us against 22) two save nothing worth having,
+# and where other programs hold the cores a team costs 4 to 12 ms, because it ends with the last of its threads.
+TEAM_FROM = 500_000
 CHUNKS_PER_THREAD = 8
 # An x that leaves a core's own caches (2 MB) is fetched ahead; one of 512 KB or more already where a row is 4 cache lines
 # or more. One thread: Cora x 16 loses a third by it and PubMed x 16 (1.3 MB) an eighth; Cora x 100 (1.1 MB) gains 15 %,
