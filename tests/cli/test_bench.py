@@ -14,6 +14,7 @@ import fasthop.search.bench
 from fasthop.cli import bench as command
 from fasthop.cli.main import build_parser, main
 from fasthop.errors import TrialFailed
+from fasthop.report.files import CannotWrite
 from fasthop.report.report import Report
 from fasthop.search.config import MODELS, BenchConfig
 from tests.report import results
@@ -187,3 +188,15 @@ def test_an_existing_run_is_refused(asked, capsys):
 def test_the_parser_takes_no_abbreviations():
     with pytest.raises(Exception, match="unrecognized arguments: --epoch"):
         build_parser().parse_args(["bench", "--epoch", "3"])
+
+
+def test_a_report_that_cannot_be_saved_is_still_printed(asked, monkeypatch, capsys, tmp_path):
+    def fail(self, folder):
+        raise CannotWrite("ladder.svg cannot be written (no space left on device).")
+
+    monkeypatch.setattr(Report, "draw", lambda self, folder, lang=None: fail(self, folder))
+    assert main(["bench", "--out", str(tmp_path / "run")]) == 1
+    captured = capsys.readouterr()
+    assert "baseline" in captured.out
+    assert captured.err.endswith("fasthop: ladder.svg cannot be written (no space left on device).\n")
+    assert (tmp_path / "run" / "result.json").exists()

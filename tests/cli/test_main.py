@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -175,3 +176,31 @@ def test_a_terminal_that_cannot_write_chinese_gets_no_traceback(tmp_path):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "There is no" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_output_on_a_full_disk_is_told_in_one_sentence(options, tmp_path):
+    folder = Report(results.normal()).save(tmp_path / "run")
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "fasthop", "report", str(folder), *options]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("fasthop: ")
+    assert "No space left on device" in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no sh")
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_closed_streams_are_no_fault(closed, tmp_path):
+    folder = Report(results.normal()).save(tmp_path / "run")
+    command = f"'{sys.executable}' -m fasthop report '{folder}' {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_the_system_refuses_is_no_fault_of_fasthop(monkeypatch, capsys):
+    failing(monkeypatch, OSError(errno.EMFILE, "Too many open files"))
+    assert main(["report"]) == 1
+    assert capsys.readouterr().err == "fasthop: Too many open files.\n"

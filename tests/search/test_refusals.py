@@ -12,6 +12,7 @@ import torch
 from fasthop.errors import DoesNotFit, InvalidConfig, InvalidGraph
 from fasthop.search import bench as ladder_bench
 from fasthop.search.bench import run_ladder
+from fasthop.search.bench_task import save_graph
 from fasthop.search.config import BenchConfig
 from fasthop.search.trial import Trial
 from tests.search import models
@@ -126,3 +127,12 @@ def test_workers_that_run_are_ended_where_a_later_one_cannot_start(quick, monkey
         run_ladder(quick())
     assert len(started) == 2
     assert not any(psutil.pid_exists(pid) for pid in started)
+
+
+def test_no_room_for_the_graph_is_told_with_the_way_out(monkeypatch, tmp_path):
+    def full(tree, path):
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 1152 vs 1046")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(DoesNotFit, match=r"could not be written .* MB are free; make room, or set TMPDIR"):
+        save_graph(digraph(dtype=torch.float32), tmp_path / "graph.pt")

@@ -99,6 +99,7 @@ def _fan_outs(text: str) -> tuple[int, ...]:
 def run(args: argparse.Namespace) -> int:
     """Runs the subcommand; returns the exit code."""
     from fasthop.report.bench import bench
+    from fasthop.report.files import CannotWrite
     from fasthop.report.progress import progress_for
     from fasthop.report.words import phrase
 
@@ -106,13 +107,24 @@ def run(args: argparse.Namespace) -> int:
     as_json, quiet = getattr(args, "json", False), getattr(args, "quiet", False)
     lang = options.get("lang", "en")
     args.interrupted = phrase("cli.interrupted_empty", lang)
-    report = bench(progress=progress_for(lang, quiet=quiet), **options)
+    try:
+        report = bench(progress=progress_for(lang, quiet=quiet), **options)
+    except CannotWrite as error:
+        if error.report is None:
+            raise
+        _print(error.report, as_json)
+        _say(f"fasthop: {error}", quiet=False)
+        return 1
+    _print(report, as_json)
+    _say(phrase("progress.saved", lang, folder=report.folder), quiet=quiet)
+    return exit_code(report, lang)
+
+
+def _print(report: Report, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(report.result.to_json() + "\n")
     else:
         report.show()
-    _say(phrase("progress.saved", lang, folder=report.folder), quiet=quiet)
-    return exit_code(report, lang)
 
 
 def exit_code(report: Report, lang: str) -> int:

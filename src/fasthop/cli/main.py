@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -21,6 +22,16 @@ from fasthop.errors import DoesNotFit, FasthopError, TrialFailed
 from fasthop.interrupt import Stopped, stop_signals_raise
 
 OK, FAILED, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+# What no program can mend: a full disk or quota, a disk that is read-only, no more files, processes or memory.
+SYSTEM_SAYS_NO = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EAGAIN,
+    errno.ENOMEM,
+)
 TRACEBACK_VARIABLE = "FASTHOP_TRACEBACK"
 SUBCOMMANDS = (bench, doctor, report)
 
@@ -59,11 +70,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code. argv: the arguments, sys.argv's by default."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in arguments
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever called
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot write a character gets a question mark, not a traceback.
         if hasattr(stream, "reconfigure"):
             with contextlib.suppress(OSError, ValueError):
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    code = OK
     try:
         with stop_signals_raise():
             code = _run(arguments, as_json)
@@ -71,6 +86,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _leave_pipe()
         return BROKEN_PIPE
+    except OSError as error:  # standard output on a full disk
+        _leave_pipe()
+        if code == OK:  # else a sentence stands there already
+            sys.stderr.write(f"fasthop: The output could not be written ({error.strerror or error}).\n")
+        return code or FAILED
     return code
 
 
@@ -96,6 +116,11 @@ def _run(arguments: list[str], as_json: bool) -> int:
         return _fail(message, code, as_json, kind="KeyboardInterrupt")
     except MemoryError:
         return _fail("It ran out of memory.", FAILED, as_json, kind="MemoryError")
+    except OSError as error:
+        if error.errno not in SYSTEM_SAYS_NO:
+            return _unexpected(error, as_json)
+        place = f": {error.filename}" if error.filename else ""
+        return _fail(f"{error.strerror}{place}.", FAILED, as_json, kind="OSError")
     except Exception as error:
         return _unexpected(error, as_json)
 

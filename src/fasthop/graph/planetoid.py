@@ -118,6 +118,8 @@ def _download(name: str, goal: Path) -> list[str] | None:
             return None
         except (OSError, ValueError) as error:  # urllib's errors are OSErrors, a damaged file a ValueError
             failures.append(f"{address} ({error})")
+    with contextlib.suppress(OSError):
+        goal.parent.rmdir()  # only where nothing is in it: a folder without files looks like a data set
     return failures
 
 

@@ -59,7 +59,7 @@ def bench(
 
     After Ctrl-C the report holds what was measured until then (`report.result.finished` is False).
     Raises InvalidConfig, InvalidGraph and GraphNotFound for bad input before any work starts, and
-    CannotWrite where the run folder cannot be written.
+    CannotWrite where the run folder cannot be written; once it was measured, `error.report` is the report.
     """
     from fasthop.search.config import BenchConfig
 
@@ -105,10 +105,16 @@ def measure(config: BenchConfig, out: Path | None, lang: str, progress: Progress
             progress.close()
         with uninterrupted():
             report = Report(result, lang=lang, rung_words=rung_words())
-            report.save(folder)
+            try:
+                report.save(folder)
+            except CannotWrite as error:
+                error.report = report  # what was measured is not lost with the disk
+                raise
     except BaseException:
         with contextlib.suppress(OSError):
             folder.rmdir()  # only where nothing is in it
+            if out is None:
+                folder.parent.rmdir()
         raise
     return report
 

@@ -7,12 +7,21 @@ import os
 import secrets
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fasthop.errors import FasthopError
 
+if TYPE_CHECKING:
+    from fasthop.report.report import Report
+
 
 class CannotWrite(FasthopError, OSError):
-    """A file or folder could not be written; the message says where and why."""
+    """A file or folder could not be written; the message says where and why.
+
+    report: the Report that could not be saved whole, where there was one.
+    """
+
+    report: Report | None = None
 
 
 def make_folder(folder: Path, *, fresh: bool = False) -> Path:

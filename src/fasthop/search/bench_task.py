@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -112,10 +113,18 @@ def make_task(config: BenchConfig, graph: Graph) -> Task:
 
 
 def save_graph(graph: Graph, path: Path) -> None:
-    """Writes the tensors of a graph for our own workers, who map the file instead of copying it."""
+    """Writes the tensors of a graph for our own workers, who map the file instead of copying it.
+    Raises DoesNotFit where there is no room for it."""
     tree = {name: getattr(graph, name) for name in FIELDS}
     tree |= {"num_nodes": graph.num_nodes, "num_classes": graph.num_classes, "name": graph.name}
-    torch.save(tree, path)
+    try:
+        torch.save(tree, path)
+    except (OSError, RuntimeError) as error:  # torch's zip writer turns a full disk into a RuntimeError
+        room = shutil.disk_usage(path.parent).free
+        raise DoesNotFit(
+            f"The graph could not be written for the workers into {path.parent.parent}, where {room / 1e6:,.1f} MB "
+            "are free; make room, or set TMPDIR to a folder on another disk."
+        ) from error
 
 
 def read_graph(path: Path, device: torch.device) -> Graph:
