@@ -1,3 +1,0 @@
-"""Moved to fasthop.cache."""
-
-from fasthop.cache import cache_dir as cache_dir
