@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fasthop.errors import InvalidConfig
+from fasthop.measure.schema import check_dicts, check_fields, check_measured
 
 SCHEMA_VERSION = 1
 
@@ -29,6 +30,10 @@ class Interval:
     def holds(self, value: float) -> bool:
         """Whether `value` lies within the interval, its ends included."""
         return self.low <= value <= self.high
+
+
+# How an interval of figures that are not finite comes back from a file.
+UNKNOWN: Any = Interval(median=None, low=None, high=None)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,7 +134,7 @@ class Result:
         try:
             tree = json.loads(text)
             version = tree["schema_version"]
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise InvalidConfig(
                 f"{source} is not a result of fasthop ({error}); run `fasthop bench` to make one."
             ) from None
@@ -141,6 +146,7 @@ class Result:
         try:
             runs = tuple(_run(entry) for entry in tree.pop("recipes"))
             result = cls(runs=runs, **tree)
+            _check(result)
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise InvalidConfig(
                 f"{source} is damaged: it misses or has a field of the wrong kind ({error})."
@@ -148,6 +154,21 @@ class Result:
         if not runs:
             raise InvalidConfig(f"{source} holds no recipe.")
         return result
+
+
+def _check(result: Result) -> None:
+    """Raises ValueError where a field holds what it cannot."""
+    check_fields(result, "the result")
+    check_dicts(result.machine.get("gpus"), "machine.gpus")
+    check_dicts(result.task.get("notes"), "task.notes")
+    for run in result.runs:
+        check_measured(run, f"recipe {run.name!r}")
+        for name in ("time_per_epoch_ms", "ratio_to_baseline"):
+            interval = getattr(run, name)
+            if interval not in (None, UNKNOWN):
+                check_measured(interval, f"{name} of recipe {run.name!r}")
+        if run.accuracy is not None:  # its interval may reach below 0 and beyond 100
+            check_fields(run.accuracy, f"the accuracy of recipe {run.name!r}")
 
 
 def _finite(value: Any) -> Any:
@@ -163,11 +184,18 @@ def _finite(value: Any) -> Any:
 
 def _run(entry: dict[str, Any]) -> Run:
     entry = dict(entry)
+    for key in ("rungs", "curve", "round_times_ms", "notes"):
+        if not isinstance(entry.get(key, []), list):
+            raise ValueError(f"{key} is {entry[key]!r}")
     for key in ("time_per_epoch_ms", "ratio_to_baseline"):
         if entry.get(key) is not None:
             entry[key] = Interval(**entry[key])
+    if entry.get("ratio_to_baseline") == UNKNOWN:
+        entry["ratio_to_baseline"] = None
     if entry.get("accuracy") is not None:
         entry["accuracy"] = Accuracy(**entry["accuracy"])
+        if entry["accuracy"].mean is None:
+            entry["accuracy"] = None
     entry["rungs"] = tuple(entry["rungs"])
     entry["curve"] = tuple(tuple((float(t), float(a)) for t, a in seed) for seed in entry.get("curve", ()))
     entry["round_times_ms"] = tuple(entry.get("round_times_ms", ()))
