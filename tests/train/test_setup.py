@@ -161,3 +161,25 @@ def test_fresh_copies_draw_anew_and_leave_the_module():
 def test_takes_edge_weight():
     assert takes_edge_weight(GCN(8, 4, 3))
     assert not takes_edge_weight(Returns(lambda out: out))
+
+
+class TakesData(torch.nn.Module):
+    def forward(self, data):
+        return data.x
+
+
+class NeedsWeight(torch.nn.Module):
+    def forward(self, x, edge_index, edge_weight):
+        return x
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (TakesData, r"TakesData\.forward\(data\) cannot be called as forward\(x, edge_index\)"),
+        (NeedsWeight, r"edge_weight.*The graph has no edge_weight; give it one"),
+    ],
+)
+def test_a_forward_of_other_arguments_is_told_how_it_is_called(model, words):
+    with pytest.raises(InvalidConfig, match=words):
+        Setup.baseline(Task(graph=digraph(), make_model=model), seed=0, device=torch.device("cpu"))

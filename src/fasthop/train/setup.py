@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -61,6 +62,7 @@ class Setup:
                     f"图带有边权重，而 {type(model).__name__}.forward 不接受边权重：它们没有被使用。",
                 ),
             )
+        check_takes(model, with_weight=with_weight)
         batches = FullBatch.of(graph, with_weight=with_weight)
         setup = cls(task=task, device=device, original=model, model=model, batches=batches, notes=notes)
         check_output(setup.forward, batches.batch, graph.num_classes)
@@ -96,6 +98,24 @@ class Setup:
         self.original.zero_grad()
         self.original.train()
         self.model.train()
+
+
+def check_takes(model: torch.nn.Module, *, with_weight: bool) -> None:
+    """Raises InvalidConfig where the model's `forward` cannot be called as fasthop calls it."""
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):  # compiled or native code that does not tell: the call itself will
+        return
+    arguments = {"edge_weight": None} if with_weight else {}
+    try:
+        signature.bind(None, None, **arguments)
+    except TypeError as error:
+        names = f"x, edge_index{', edge_weight' if with_weight else ''}"
+        hint = " The graph has no edge_weight; give it one." if "edge_weight" in str(error) else ""
+        raise InvalidConfig(
+            f"{type(model).__name__}.forward{signature} cannot be called as forward({names}): {error}.{hint} Wrap the "
+            "model in a module whose forward takes these."
+        ) from None
 
 
 def check_output(forward: Callable[[Batch], Tensor], batch: Batch, num_classes: int) -> None:
