@@ -8,12 +8,15 @@ import threading
 import psutil
 import pytest
 import torch
+from torch_geometric.nn import SAGEConv
 
 from fasthop.errors import DoesNotFit, InvalidConfig, InvalidGraph
+from fasthop.measure.run import Result
 from fasthop.search import bench as ladder_bench
 from fasthop.search.bench import run_ladder
 from fasthop.search.bench_task import save_graph
 from fasthop.search.config import BenchConfig
+from fasthop.search.resident import Trained
 from fasthop.search.trial import Trial
 from tests.search import models
 from tests.train.graphs import digraph
@@ -44,6 +47,9 @@ def no_process(monkeypatch):
         {"time_limit_s": "60"},
         {"dropout": None},
         {"lr": True},
+        {"ladder": ["tutorial"]},
+        {"root": 5},
+        {"split": 1.5},
     ],
 )
 def test_values_beyond_what_torch_and_the_clock_take_are_refused(options):
@@ -136,3 +142,40 @@ def test_no_room_for_the_graph_is_told_with_the_way_out(monkeypatch, tmp_path):
     monkeypatch.setattr(torch, "save", full)
     with pytest.raises(DoesNotFit, match=r"could not be written .* MB are free; make room, or set TMPDIR"):
         save_graph(digraph(dtype=torch.float32), tmp_path / "graph.pt")
+
+
+def test_a_split_may_be_drawn(quick):
+    with pytest.raises(InvalidConfig, match="percentages such as"):
+        run_ladder(quick(split="half"))
+    assert quick(split="60/20/20").split == "60/20/20"
+
+
+@pytest.mark.usefixtures("small_ladder")
+def test_without_nodes_to_validate_or_test_on_the_rest_is_measured(quick):
+    data = digraph(dtype=torch.float32).to_data()
+    data.val_mask = data.test_mask = torch.zeros(60, dtype=torch.bool)
+    result = run_ladder(quick(data=data, model=models.Plain))
+    assert result.target_accuracy is None
+    for run in result.runs:
+        assert run.time_per_epoch_ms is not None
+        assert (run.accuracy, run.time_to_accuracy_s, run.curve) == (None, None, ())
+    assert Result.from_json(result.to_json()) == result
+
+
+def test_without_validation_the_last_epoch_is_tested():
+    nan = float("nan")
+    assert Trained(points=((1, nan, 50.0), (2, nan, 40.0))).test == 40.0
+
+
+@pytest.mark.usefixtures("small_ladder")
+def test_a_lazy_module_is_measured_memory_and_all(quick):
+    result = run_ladder(quick(model=SAGEConv(-1, 3), seeds=0))
+    assert all(run.peak_bytes for run in result.runs)
+
+
+@pytest.mark.usefixtures("small_ladder")
+def test_outputs_that_are_not_finite_are_the_reason_why_nothing_is_sampled(quick):
+    data = digraph(dtype=torch.float32).to_data()
+    data.edge_weight = -torch.ones(data.edge_index.size(1))
+    sample = run_ladder(quick(data=data, seeds=0)).runs[1]
+    assert "not all finite" in (sample.skipped or "")

@@ -33,7 +33,12 @@ def add_parser(subparsers: Any) -> None:
     graph.add_argument(
         "--root", metavar="DIR", help="folder that holds the data sets' files, tried before a download"
     )
-    graph.add_argument("--split", type=int, metavar="N", help="which column of masks with several splits")
+    graph.add_argument(
+        "--split",
+        type=_split,
+        metavar="N",
+        help="which column of masks with several splits; or random, or percentages such as 60/20/20, to draw one",
+    )
     graph.add_argument("--transform", choices=("normalize_features",), help="applied to the graph once")
     graph.add_argument(
         "--unsafe-pickle",
@@ -85,6 +90,10 @@ def add_parser(subparsers: Any) -> None:
     )
     output.add_argument("--quiet", action="store_true", help="show no progress")
     parser.set_defaults(run=run)
+
+
+def _split(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 def _fan_outs(text: str) -> tuple[int, ...]:

@@ -106,8 +106,8 @@ def _storage_range(tensor: Tensor, device: torch.device) -> Iterator[Range]:
     try:
         storage = tensor.untyped_storage()
         start, size = storage.data_ptr(), storage.nbytes()
-    except (RuntimeError, NotImplementedError):
-        return
+    except (RuntimeError, NotImplementedError, ValueError):
+        return  # no storage: a tensor of a transform, or a parameter of a lazy layer that has no size yet
     if start and size:
         yield start, start + size
 

@@ -43,7 +43,7 @@ def bench(
     deterministic: bool = False,
     time_limit_s: float = 600.0,
     root: str | None = None,
-    split: int | None = None,
+    split: int | str | None = None,
     transform: str | None = None,
     unsafe_pickle: bool = False,
     out: Path | str | None = None,

@@ -155,6 +155,14 @@ def _check_same(full: Setup, sampled: Setup, weights: BatchWeights, num_hops: in
         weights.probing = False
         for buffer, before in buffers:
             buffer.copy_(before)
+    if not bool(want.isfinite().all()):
+        raise Inapplicable(
+            note(
+                "The model's outputs on the full batch are not all finite, so that sampled ones cannot be held against "
+                "them; edge weights that are negative make a GCN's normalisation so.",
+                "模型在全批次上的输出不全是有限值，无法据以核对采样的输出；负的边权会使 GCN 的归一化如此。",
+            )
+        )
     scale = max(want.abs().max().item(), 1e-12)
     error = (got - want).abs().max().item() / scale
     if not error <= TOLERANCE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ class BenchConfig:
     epochs: training epochs a seed in the accuracy runs. seeds: how many seeds; 0 skips accuracy.
     rounds: how often the recipes take turns; at least 6, so that a 95 % interval exists.
     num_neighbors: fan-out a hop; None is 10, then 5 for every further layer.
+    split: a column of masks with several splits, or "random" or percentages such as "60/20/20" to draw one.
     ladder: the name of a ladder in `rewrites.ladder`.
     time_limit_s: seconds that any one request to a worker (compilation, a round, a seed) may take.
     accuracy_budget_s: seconds that the accuracy runs of one recipe may take by prediction; beyond
@@ -55,7 +57,7 @@ class BenchConfig:
     accuracy_budget_s: float = 120.0
     round_s: float = 0.2
     root: str | None = None
-    split: int | None = None
+    split: int | str | None = None
     transform: str | None = None
     unsafe_pickle: bool = False
     seed: int = field(default=0)
@@ -80,7 +82,11 @@ class BenchConfig:
         if self.threads is not None:
             _check_int("threads", self.threads, 1, MOST_THREADS)
         _check_int("seed", self.seed, 0)
-        if self.split is not None:
+        if not isinstance(self.ladder, str):
+            raise InvalidConfig(f"ladder is {self.ladder!r}; it is the name of a ladder, such as 'tutorial'.")
+        if self.root is not None and not isinstance(self.root, str | os.PathLike):
+            raise InvalidConfig(f"root is {self.root!r}; it is the path of a folder.")
+        if self.split is not None and not isinstance(self.split, str):
             _check_int("split", self.split, 0)
         for name in ("dropout", "lr", "weight_decay", "time_limit_s", "accuracy_budget_s", "round_s"):
             value = getattr(self, name)

@@ -113,7 +113,8 @@ class Contest:
                 if trained is not None:
                     entrant.trained.append(trained)
             if entrant is self.baseline and entrant.trained:
-                self.target_accuracy = TARGET_SHARE * statistics.mean(t.best_val for t in entrant.trained)
+                best = statistics.mean(t.best_val for t in entrant.trained)
+                self.target_accuracy = TARGET_SHARE * best if math.isfinite(best) else None
             self.progress.done(entrant.name, entrant.failure.reason if entrant.failure else None)
 
     def _affordable_seeds(self, entrant: Entrant) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 import sys
 from collections.abc import Callable
@@ -117,6 +118,9 @@ class Entrant:
         trained, first, steady, memory = self.trained, self.first, self.steady, self.memory
         counted = steady or first
         epoch_s = statistics.median(timed) / 1e3 if timed else None
+        # NaN where the graph has no nodes to test or to validate on.
+        tests = [seed.test for seed in trained if math.isfinite(seed.test)]
+        validated = any(math.isfinite(seed.best_val) for seed in trained)
         return Run(
             name=self.name,
             rungs=rung_names(self.recipe.rungs),
@@ -134,13 +138,13 @@ class Entrant:
             peak_bytes=memory.peak_bytes if memory else None,
             peak_reserved_bytes=memory.peak_reserved_bytes if memory else None,
             process_peak_bytes=steady.process_peak_bytes if steady else None,
-            accuracy=accuracy_summary([seed.test for seed in trained]) if trained else None,
+            accuracy=accuracy_summary(tests) if tests else None,
             time_to_accuracy_s=self.seconds_to(target),
             curve=tuple(
                 tuple((self.paid_before_s + epoch * epoch_s, val) for epoch, val, _ in seed.points)
                 for seed in trained
             )
-            if epoch_s is not None
+            if epoch_s is not None and validated
             else (),
             round_times_ms=tuple(timed),
             skipped=self.failure.reason["en"] if self.failure else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,12 +68,15 @@ class Trained:
 
     @property
     def best_val(self) -> float:
-        """The highest validation accuracy."""
+        """The highest validation accuracy; NaN without validation nodes."""
         return max(val for _, val, _ in self.points)
 
     @property
     def test(self) -> float:
-        """The test accuracy where the validation accuracy was highest, at the first such epoch."""
+        """The test accuracy where the validation accuracy was highest, at the first such epoch; at the last
+        one where there are no validation nodes."""
+        if math.isnan(self.points[-1][1]):
+            return self.points[-1][2]
         return max(self.points, key=lambda point: point[1])[2]
 
 
