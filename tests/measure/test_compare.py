@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fasthop.errors import InvalidConfig
+from fasthop.measure import compare
 from fasthop.measure.compare import (
     MIN_ROUNDS,
     accuracy_summary,
@@ -139,3 +140,14 @@ def test_accuracy_refuses_nothing_and_what_is_not_a_number():
         accuracy_summary([])
     with pytest.raises(InvalidConfig, match=r"values\[1\] is nan"):
         accuracy_summary([80.0, math.nan])
+
+
+def test_the_interval_of_many_values_is_quick_and_hardly_wider(monkeypatch):
+    for num_values in (2_001, 5_000):
+        approximate = compare._rank(num_values)
+        with monkeypatch.context() as exact:
+            exact.setattr(compare, "MOST_COUNTED", 10_000)
+            assert compare._rank(num_values) - 2 <= approximate <= compare._rank(num_values)
+    # Counted exactly this would take hours.
+    wide = median_interval([float(value + 1) for value in range(1_000_000)])
+    assert 1_900 < wide.high - wide.low < 2_000

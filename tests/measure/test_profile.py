@@ -251,3 +251,26 @@ def test_profile_needs_no_pyg():
     assert done.returncode == 0, done.stderr
     assert "time per epoch" in done.stdout
     assert done.stderr == "", "the profiler's own lines are kept from the user"
+
+
+def test_a_generator_or_coroutine_function_measures_nothing_and_is_refused():
+    def epoch():
+        yield 1
+
+    async def later():
+        pass
+
+    for step in (epoch, later):
+        with pytest.raises(InvalidConfig, match="runs none of its code"):
+            profile(step)
+
+
+def test_a_device_that_cannot_be_waited_for_is_refused():
+    with pytest.raises(InvalidConfig, match="device 'meta' cannot be used here"):
+        profile(lambda: None, device="meta")
+
+
+def test_a_lazy_layer_that_has_no_size_yet_is_no_hindrance():
+    layer = torch.nn.LazyLinear(3)
+    assert profile(lambda: None, epochs=6).peak_bytes is not None
+    assert torch.nn.parameter.is_lazy(layer.weight)

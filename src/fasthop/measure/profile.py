@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, overload
@@ -219,6 +220,11 @@ def _check(timings: list[_Timing], epochs: int, warmup: int) -> None:
                 f"a step is a function that takes nothing and does one epoch, and {timing.name!r} is a "
                 f"{type(timing.step).__name__}; wrap the epoch in `def step(): ...` or a lambda."
             )
+        if inspect.isgeneratorfunction(timing.step) or inspect.iscoroutinefunction(timing.step):
+            raise InvalidConfig(
+                f"{timing.name!r} makes a generator or a coroutine, and calling it runs none of its code; wrap it in a "
+                "function that runs it to its end."
+            )
     for name, value, least in (("epochs", epochs, MIN_ROUNDS), ("warmup", warmup, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             reason = ", since fewer carry no 95 % interval" if name == "epochs" else ""
@@ -234,6 +240,7 @@ def _device(device: torch.device | str | None) -> torch.device | None:
     try:
         checked = torch.device(device)
         torch.empty(0, device=checked)
+        synchronizer(checked)()
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).partition("\n")[0]
         raise InvalidConfig(f"device {device!r} cannot be used here ({reason}); try device='cpu'.") from None
