@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import logging
+import pickle
 import subprocess
 import sys
 import warnings
@@ -16,6 +18,7 @@ from torch_geometric.data import Data, HeteroData
 from fasthop.errors import InvalidConfig, InvalidGraph
 from fasthop.train import loader_inputs
 from fasthop.train.neighbor_loader import NeighborLoader
+from tests.train.graphs import digraph
 
 EDGE_INDEX = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 2]])
 
@@ -249,3 +252,27 @@ def test_sampling_needs_neither_pyg_lib_nor_torch_sparse():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[[2, 1, 0]]", done.stderr
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))])
+def test_a_copy_has_the_same_batches_and_memory_of_its_own(copied):
+    loader = NeighborLoader(digraph(dtype=torch.float32), [3, 2], batch_size=16, shuffle=True, num_threads=2)
+    next(iter(loader))  # buffers are lent by now
+    twin = copied(loader)
+    for one, other in zip(loader, twin, strict=True):
+        assert torch.equal(one.n_id, other.n_id)
+        assert one.x.data_ptr() != other.x.data_ptr()
+    assert twin([0, 1]).batch_size == 2
+
+
+def test_x_of_another_length_than_the_edges_were_sorted_for_is_refused():
+    data = digraph(dtype=torch.float32).to_data()
+    loader = NeighborLoader(data, [2], batch_size=60)
+    data.x = data.x[:10]
+    with pytest.raises(InvalidGraph, match=r"x has shape \[10, 8\] .* for 60 nodes.*make a new"):
+        next(iter(loader))
+
+
+def test_an_epoch_that_is_no_number_is_refused():
+    with pytest.raises(InvalidConfig, match="epoch is 'x'"):
+        NeighborLoader(digraph(), [2]).set_epoch("x")

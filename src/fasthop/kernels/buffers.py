@@ -77,6 +77,10 @@ class BufferPool:
         self._largest: dict[str, int] = {}
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[type[BufferPool], tuple[int]]:
+        # Copies and pickles start with no buffers: memory that is lent out is this pool's alone.
+        return type(self), (self._max_buffers,)
+
     def take(self, name: str, num_bytes: int) -> Buffer:
         """A buffer of at least num_bytes for the caller alone, with room for the largest so far where it can be."""
         with self._lock:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fasthop.errors import InvalidConfig
+from fasthop.errors import InvalidConfig, InvalidGraph
 from fasthop.graph.graph import Graph
 from fasthop.kernels.buffers import BufferPool
 from fasthop.kernels.sample.cpu import NeighborSampler
@@ -50,6 +50,7 @@ class NeighborLoader:
     Further keyword arguments of PyG's loader are taken where they change no batch (num_workers sets num_threads
     and starts no process) and refused by name where they ask for another kind of sampling.
 
+    A copy or a pickle has the same batches, and buffers of its own.
     Raises InvalidConfig for an option that cannot work and InvalidGraph for a fault in the graph.
     """
 
@@ -119,6 +120,8 @@ class NeighborLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration draws and shuffles as epoch `epoch`; those after it count on from there."""
+        if not isinstance(epoch, int) or isinstance(epoch, bool):
+            raise InvalidConfig(f"epoch is {epoch!r}; it must be an int.")
         self._epoch = epoch
 
     def __len__(self) -> int:
@@ -133,6 +136,12 @@ class NeighborLoader:
         """The batch of the seeds at the places `index` of input_nodes; each call draws anew."""
         place = index if isinstance(index, Tensor) else torch.tensor(list(index), dtype=torch.int64)
         return self._handed_out(self._made(place, draw_key(self.seed, CALLS, next(self._num_calls))))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_num_calls"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _num_calls=itertools.count())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -183,6 +192,12 @@ class NeighborLoader:
 
     def _made(self, place: Tensor, key: int) -> Any:
         """The batch of the seeds at `place`; runs on any thread."""
+        x = self.data.get("x")
+        if isinstance(x, Tensor) and (x.dim() == 0 or x.size(0) != self.num_nodes):
+            raise InvalidGraph(
+                f"x has shape {list(x.shape)} and the edges were sorted for {self.num_nodes:,} nodes; where the graph "
+                "has changed, make a new NeighborLoader."
+            )
         subgraph = self._sampler.sample(self.input_nodes[place], key=key)
         batch = sliced(
             self.data, subgraph, num_nodes=self.num_nodes, num_edges=self.num_edges, pool=self._pool
@@ -190,7 +205,6 @@ class NeighborLoader:
         batch.input_id = self.input_id[place]
         batch.batch_size = place.numel()
         if self.edge_scale:
-            x = self.data.get("x")
             double = isinstance(x, Tensor) and x.dtype is torch.float64
             batch.edge_scale = self._sampler.edge_scale(subgraph, torch.float64 if double else torch.float32)
         return batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import torch
@@ -80,6 +81,12 @@ class NeighborSampler:
         self._pool = BufferPool(4) if pool is None else pool
         self._idle: list[_Scratch] = []
         self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("_idle", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _idle=[], _lock=threading.Lock())
 
     def sample(self, seeds: Tensor, *, key: int) -> SampledSubgraph:
         """The subgraph of `seeds`, int64 [B]; `key` (`draw_key`) fixes every draw.
