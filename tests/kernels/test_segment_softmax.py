@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fasthop.errors import InvalidConfig
 from fasthop.kernels.segment_softmax import cpu, op, reference
-from fasthop.kernels.segment_softmax.attention import WIDEST, gat, gatv2
+from fasthop.kernels.segment_softmax.attention import WIDEST, gat, gatv2, node_scores
 from fasthop.kernels.spmm.adjacency import Adjacency
 from tests.kernels.graphs import by_target, edge_indices, random_edges
 
@@ -364,3 +364,24 @@ def test_what_cannot_be_is_refused(kernel, changed, message):
     adj = adjacency(torch.tensor([[0, 1], [1, 2]]), 3)
     with pytest.raises(InvalidConfig, match=message):
         kernel(adj, **{**(GOOD if kernel is gat else GOOD_2), **changed})
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3), (7, 1, 1), (7, 8, 8), (7, 2, 1)])
+def test_node_scores(shape):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
+    one = torch.randn(shape[1:], generator=generator, dtype=torch.float64, requires_grad=True)
+    other = torch.randn((1, *shape[1:]), generator=generator, dtype=torch.float64, requires_grad=True)
+    got, expected = node_scores(x, one, other), ((x * one).sum(-1), (x * other).sum(-1))
+    torch.testing.assert_close(got, expected)
+    weights = torch.randn(2, *shape[:2], generator=generator, dtype=torch.float64)
+    mine = torch.autograd.grad((weights[0] * got[0] + weights[1] * got[1]).sum(), (x, one, other))
+    theirs = torch.autograd.grad((weights[0] * expected[0] + weights[1] * expected[1]).sum(), (x, one, other))
+    torch.testing.assert_close(mine, theirs)
+
+
+def test_scores_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidConfig, match=r"\[2, 3\].*\[3, 2\]"):
+        node_scores(torch.zeros(4, 2, 3), torch.zeros(3, 2))
+    with pytest.raises(InvalidConfig, match=r"three dimensions.*\[4, 6\]"):
+        node_scores(torch.zeros(4, 6), torch.zeros(2, 3))

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.nn import GATConv, GATv2Conv
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
-from fasthop.kernels.segment_softmax.attention import gat, gatv2
+from fasthop.kernels.segment_softmax.attention import gat, gatv2, node_scores
 from fasthop.kernels.spmm.adjacency import Adjacency
 from tests.kernels.graphs import by_target, random_edges
 
@@ -40,7 +40,7 @@ def ours(conv: GATConv | GATv2Conv, x: Tensor, edge_index: Tensor) -> Tensor:
     if isinstance(conv, GATConv):
         assert conv.lin is not None
         row = conv.lin(x).view(shape)
-        a_src, a_dst = (row * conv.att_src).sum(-1), (row * conv.att_dst).sum(-1)
+        a_src, a_dst = node_scores(row, conv.att_src, conv.att_dst)
         out = gat(adj, row, a_src, a_dst, negative_slope=conv.negative_slope)
     else:
         x_l, x_r = conv.lin_l(x).view(shape), conv.lin_r(x).view(shape)
