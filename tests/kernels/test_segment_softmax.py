@@ -265,14 +265,6 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(operation):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_large_x_is_fetched_ahead_and_equal(operation):
-    adj = adjacency(random_edges(17_000, 40_000, 8), 17_000)
-    leaves = inputs(operation, adj, (8, 8), torch.float32)
-    assert leaves[0].nbytes >= cpu.PREFETCH_FROM
-    compare(operation, adj, leaves)
-
-
-@pytest.mark.parametrize("operation", OPERATIONS)
 def test_strided_inputs_and_a_strided_gradient(operation):
     kernel = {"gat": gat, "gatv2": gatv2}[operation]
     plain = {"gat": reference.gat, "gatv2": reference.gatv2}[operation]

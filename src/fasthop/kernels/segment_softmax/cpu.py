@@ -16,7 +16,7 @@ from fasthop.kernels.sample.draw import draw_key
 from fasthop.kernels.segment_softmax import gat_passes, gatv2_passes, job
 from fasthop.kernels.segment_softmax.job import Shape
 from fasthop.kernels.spmm import team
-from fasthop.kernels.spmm.cpu import CHUNKS_PER_THREAD, PREFETCH_FROM, TEAM_FROM
+from fasthop.kernels.spmm.cpu import CHUNKS_PER_THREAD, TEAM_FROM
 from fasthop.kernels.spmm.lanes import MAX_REGISTERS, REGISTER_BYTES
 
 # Parts of att's gradient, whatever the number of threads, so that its bits do not depend on it.
@@ -98,7 +98,6 @@ class Sweep:
                 heads=min(at_once, self.heads - first_head),
                 channels=self.channels,
                 is_dropped=self.is_dropped,
-                runs_ahead=self.x.nbytes >= PREFETCH_FROM,
             )
             words[job.COUNTER] = 0
             words[job.FIRST_HEAD : job.KEY] = first_head, first_head * self.channels

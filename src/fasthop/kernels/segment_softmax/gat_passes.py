@@ -51,16 +51,17 @@ from fasthop.kernels.segment_softmax.job import (
 from fasthop.kernels.spmm.arithmetic import add, divide, larger
 from fasthop.kernels.spmm.job import chunk_start, pointer, take_chunk
 from fasthop.kernels.spmm.lanes import constant, load, prefetch, store
+from fasthop.kernels.spmm.rows import AHEAD
 
 _1, _2, _3, _4 = (np.uint64(k) for k in range(1, 5))
-AHEAD = np.uint64(8)
+ALWAYS = (0,)  # fetch ahead: 10 to 15 % quicker on PubMed, as quick on Cora
 
 
 def forward(shape: Shape) -> Any:
     """A a_src, B a_dst, C x -> D out, E [rows, 2, heads]: m and 1 / s (0 and 0 for a row without entries)."""
     kind, col_kind, lane_kind = shape.kind, shape.col_kind, shape.lane_kind
     full, tail, full_h, tail_h = shape.widths
-    dropped, ahead = (0,) * shape.is_dropped, (0,) * shape.runs_ahead
+    dropped = (0,) * shape.is_dropped
 
     def work(job):
         num_rows, num_entries = job[NUM_ROWS], job[NUM_ENTRIES]
@@ -95,7 +96,7 @@ def forward(shape: Shape) -> Any:
                 for e in range(start, end):
                     j = np.uint64(col[e])
                     if e < reach:
-                        prefetch(x, np.uint64(col[e + AHEAD]) * stride + channel, total, ahead)
+                        prefetch(x, np.uint64(col[e + AHEAD]) * stride + channel, total, ALWAYS)
                     z = add(load(a_src, j * heads + first_head, mine), mine)
                     w = exp(subtract(gate(z, z, slope), highest))
                     weights = add(weights, w)
@@ -152,7 +153,7 @@ def backward(shape: Shape) -> Any:
     G [entries, heads] dz in the matrix's order."""
     kind, col_kind, lane_kind, perm_kind = shape.kind, shape.col_kind, shape.lane_kind, shape.perm_kind
     full, tail, full_h, tail_h = shape.widths
-    dropped, ahead = (0,) * shape.is_dropped, (0,) * shape.runs_ahead
+    dropped = (0,) * shape.is_dropped
 
     def work(job):
         num_rows, num_entries = job[NUM_ROWS], job[NUM_ENTRIES]
@@ -186,7 +187,12 @@ def backward(shape: Shape) -> Any:
                 for e in range(np.uint64(rowptr[j]), np.uint64(rowptr[j + _1])):
                     i = np.uint64(col[e])
                     if e < reach:
-                        prefetch(grad, np.uint64(col[e + AHEAD]) * stride + channel, total, ahead)
+                        i_ahead = np.uint64(col[e + AHEAD])
+                        at = i_ahead * _4 * heads + first_head
+                        prefetch(grad, i_ahead * stride + channel, total, ALWAYS)
+                        prefetch(packed, at, mine, ALWAYS)
+                        prefetch(packed, at + _2 * heads, mine, ALWAYS)
+                        prefetch(dz_of, np.uint64(perm[e + AHEAD]) * heads + first_head, mine, ALWAYS)
                     at = i * _4 * heads + first_head
                     z = add(mine, load(packed, at, mine))
                     p = exp(subtract(gate(z, z, slope), load(packed, at + heads, mine)))

@@ -50,16 +50,17 @@ from fasthop.kernels.segment_softmax.job import (
 from fasthop.kernels.spmm.arithmetic import add, divide, larger
 from fasthop.kernels.spmm.job import chunk_start, pointer, take_chunk
 from fasthop.kernels.spmm.lanes import constant, load, prefetch, store
+from fasthop.kernels.spmm.rows import AHEAD
 
 _1, _2 = np.uint64(1), np.uint64(2)
-AHEAD = np.uint64(8)
+ALWAYS = (0,)  # fetch ahead: see gat_passes.py
 
 
 def forward(shape: Shape) -> Any:
     """A x_l, B x_r, C att [heads, channels] -> D out, E w [entries, heads], F [rows, heads] 1 / s (0 without entries)."""
     kind, col_kind, lane_kind = shape.kind, shape.col_kind, shape.lane_kind
     full, tail, full_h, tail_h = shape.widths
-    dropped, ahead = (0,) * shape.is_dropped, (0,) * shape.runs_ahead
+    dropped = (0,) * shape.is_dropped
 
     def work(job):
         num_rows, num_entries = job[NUM_ROWS], job[NUM_ENTRIES]
@@ -91,7 +92,7 @@ def forward(shape: Shape) -> Any:
                 highest = constant(att, full_h, tail_h, -np.inf)
                 for e in range(start, end):
                     if e < reach:
-                        prefetch(x_l, np.uint64(col[e + AHEAD]) * stride + channel, none, ahead)
+                        prefetch(x_l, np.uint64(col[e + AHEAD]) * stride + channel, none, ALWAYS)
                     u = add(load(x_l, np.uint64(col[e]) * stride + channel, none), mine)
                     score = sum_by_head(multiply(factors, gate(u, u, slope)), zero)
                     highest = larger(highest, score)
@@ -120,7 +121,7 @@ def by_row(shape: Shape) -> Any:
     PERM [chunks, heads, channels] the chunk's part of datt."""
     kind, col_kind, lane_kind = shape.kind, shape.col_kind, shape.lane_kind
     full, tail, full_h, tail_h = shape.widths
-    dropped, ahead = (0,) * shape.is_dropped, (0,) * shape.runs_ahead
+    dropped = (0,) * shape.is_dropped
 
     def work(job):
         num_rows, num_entries = job[NUM_ROWS], job[NUM_ENTRIES]
@@ -158,7 +159,7 @@ def by_row(shape: Shape) -> Any:
                 total = none
                 for e in range(np.uint64(rowptr[i]), np.uint64(rowptr[i + _1])):
                     if e < reach:
-                        prefetch(x_l, np.uint64(col[e + AHEAD]) * stride + channel, none, ahead)
+                        prefetch(x_l, np.uint64(col[e + AHEAD]) * stride + channel, none, ALWAYS)
                     row = load(x_l, np.uint64(col[e]) * stride + channel, none)
                     along = sum_by_head(multiply(g, row), zero)
                     p = multiply(load(weight, e * heads + first_head, zero), share)
@@ -183,7 +184,6 @@ def by_column(shape: Shape) -> Any:
     """Of the transpose, whose entry e is entry PERM[e]: A x_l, B x_r, C att, D grad, E [entries, 2, heads] -> F dx_l."""
     kind, col_kind, lane_kind, perm_kind = shape.kind, shape.col_kind, shape.lane_kind, shape.perm_kind
     full, tail, full_h, tail_h = shape.widths
-    ahead = (0,) * shape.runs_ahead
 
     def work(job):
         num_rows, num_entries = job[NUM_ROWS], job[NUM_ENTRIES]
@@ -214,8 +214,9 @@ def by_column(shape: Shape) -> Any:
                 for e in range(np.uint64(rowptr[j]), np.uint64(rowptr[j + _1])):
                     if e < reach:
                         ahead_at = np.uint64(col[e + AHEAD]) * stride + channel
-                        prefetch(x_r, ahead_at, none, ahead)
-                        prefetch(grad, ahead_at, none, ahead)
+                        prefetch(x_r, ahead_at, none, ALWAYS)
+                        prefetch(grad, ahead_at, none, ALWAYS)
+                        prefetch(pairs, np.uint64(perm[e + AHEAD]) * _2 * heads + first_head, zero, ALWAYS)
                     at = np.uint64(col[e]) * stride + channel
                     place = np.uint64(perm[e]) * _2
                     u = add(mine, load(x_r, at, none))

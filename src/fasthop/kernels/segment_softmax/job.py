@@ -34,7 +34,6 @@ class Shape:
 
     kind: the dtype of x: "float32", "float64", or "uint16" for bfloat16. col_kind, perm_kind: "int32" or "int64".
     heads: how many heads a block has. channels: how many channels a head has. is_dropped: whether dropout is on.
-    runs_ahead: whether rows are fetched ahead.
     """
 
     kind: str
@@ -43,7 +42,6 @@ class Shape:
     heads: int
     channels: int
     is_dropped: bool
-    runs_ahead: bool
 
     @property
     def lane_kind(self) -> str:
