@@ -15,6 +15,7 @@ from fasthop.errors import InvalidConfig
 from fasthop.kernels.segment_softmax import cpu, op, reference
 from fasthop.kernels.segment_softmax.attention import WIDEST, gat, gatv2, node_scores
 from fasthop.kernels.spmm.adjacency import Adjacency
+from fasthop.machine.memory import measure_peak
 from tests.kernels.graphs import by_target, edge_indices, random_edges
 
 OPERATIONS = ["gat", "gatv2"]
@@ -125,6 +126,18 @@ def test_columns_of_64_bits_and_rectangular(operation):
     """A layer's last rows only: fewer targets than sources."""
     adj = Adjacency(rowptr=torch.tensor([0, 2, 2, 5]), col=torch.tensor([6, 0, 3, 3, 1]), num_cols=7)
     compare(operation, adj, inputs(operation, adj, (2, 3), torch.float64))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_given_transpose_of_64_bits(operation):
+    plain = adjacency(random_edges(20, 90, 3), 20)
+    adj = Adjacency(
+        rowptr=plain.rowptr,
+        col=plain.col,
+        num_cols=20,
+        transposed=(plain.transposed[0], plain.transposed[1].long(), plain.transposed[2].long()),
+    )
+    compare(operation, adj, inputs(operation, adj, (2, 3), torch.float64), dropout=0.5)
 
 
 @pytest.mark.parametrize("channels", [300, WIDEST + 1])
@@ -262,6 +275,24 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(operation):
     for num_threads in (2, 3):
         for a, b in zip(expected, results(num_threads), strict=True):
             assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_no_tensor_of_edges_x_heads_x_channels(operation):
+    kernel = {"gat": gat, "gatv2": gatv2}[operation]
+    adj = adjacency(random_edges(200, 20_000, 8), 200)
+    leaves = inputs(operation, adj, (2, 64), torch.float32)
+    adj.transposed  # noqa: B018
+
+    def step() -> tuple[Tensor, ...]:
+        return torch.autograd.grad(kernel(adj, *leaves, dropout=0.5, seed=1).sum(), leaves)
+
+    step()
+    peak = measure_peak(step, resident=leaves, device="cpu")
+    each_bytes, row_bytes = 20_000 * 2 * 4, 200 * 2 * 64 * 4
+    # GAT writes one number for each entry and head, GATv2 three; besides them a few tensors of the size of x.
+    assert peak.transient_bytes < {"gat": 1, "gatv2": 3}[operation] * each_bytes + 6 * row_bytes
+    assert peak.transient_bytes < 20_000 * 2 * 64 * 4 / 8
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
