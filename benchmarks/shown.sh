@@ -24,6 +24,7 @@ shown() { # shown NAME COMMAND...: the output goes to a file beside, and takes t
 shown profile_aa.txt "$PYTHON" benchmarks/profile_aa.py
 shown accuracy.txt "$PYTHON" benchmarks/accuracy.py ${PLANETOID:+--root "$PLANETOID"}
 shown spmm.txt "$PYTHON" benchmarks/spmm.py
+shown attention.txt "$PYTHON" benchmarks/attention.py
 if [ -n "${PYTHON_TORCH_SPARSE:-}" ]; then
   shown sampling.txt env PYTHONPATH=src "$PYTHON_TORCH_SPARSE" benchmarks/sampling.py
 else
