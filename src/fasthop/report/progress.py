@@ -6,42 +6,15 @@ import contextlib
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from fasthop.graph.note import Note
 from fasthop.report.words import LANGUAGES, check_lang, phrase
+from fasthop.search.progress import PHASES as PHASES
+from fasthop.search.progress import Progress, SilentProgress
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
-
-PHASES = ("start", "prepare", "first_epoch", "timing", "memory", "accuracy")
-
-
-class Progress(Protocol):
-    """What a measurement tells while it runs. `phase` is one of PHASES; `fraction` is from 0 to 1,
-    or None where it is not known; `failure` is the reason why a recipe was not measured, by language, or
-    None where it was. `close` may come at any time."""
-
-    def start(self, recipes: list[str]) -> None: ...
-    def update(self, recipe: str, phase: str, fraction: float | None = None) -> None: ...
-    def done(self, recipe: str, failure: Note | None) -> None: ...
-    def close(self) -> None: ...
-
-
-class SilentProgress:
-    """Shows nothing."""
-
-    def start(self, recipes: list[str]) -> None:
-        pass
-
-    def update(self, recipe: str, phase: str, fraction: float | None = None) -> None:
-        pass
-
-    def done(self, recipe: str, failure: Note | None) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 class PlainProgress:

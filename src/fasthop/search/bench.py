@@ -5,14 +5,12 @@ from __future__ import annotations
 import datetime
 import tempfile
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
 from fasthop import __version__
 from fasthop.errors import InvalidConfig, InvalidGraph, TrialFailed
 from fasthop.graph.graph import Graph
-from fasthop.graph.note import Note
 from fasthop.graph.sources import load_graph
 from fasthop.interrupt import unwound_whole
 from fasthop.machine.fingerprint import fingerprint
@@ -22,30 +20,7 @@ from fasthop.search.bench_task import example_model, model_name, pick_device, sa
 from fasthop.search.config import BenchConfig
 from fasthop.search.contest import Contest
 from fasthop.search.entrant import Entrant
-
-
-class Progress(Protocol):
-    """Who is told how a bench run gets on; phases are start, prepare, first_epoch, timing, accuracy, memory."""
-
-    def start(self, recipes: list[str]) -> None: ...
-
-    def update(self, recipe: str, phase: str, fraction: float | None) -> None: ...
-
-    def done(self, recipe: str, failure: Note | None) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class Silence:
-    """The Progress that tells nobody."""
-
-    def start(self, recipes: list[str]) -> None: ...
-
-    def update(self, recipe: str, phase: str, fraction: float | None) -> None: ...
-
-    def done(self, recipe: str, failure: Note | None) -> None: ...
-
-    def close(self) -> None: ...
+from fasthop.search.progress import Progress, SilentProgress
 
 
 def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
@@ -56,7 +31,7 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
     Raises InvalidConfig, InvalidGraph or GraphNotFound before any work where the input is at fault, and
     TrialFailed where the baseline itself could not be measured.
     """
-    progress = progress or Silence()
+    progress = progress or SilentProgress()
     device = pick_device(config.device)
     recipes = ladder(config.ladder, num_neighbors=config.num_neighbors, batch_size=config.batch_size)
     graph = load_graph(

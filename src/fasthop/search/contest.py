@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING
 
 from fasthop.graph.note import note
 from fasthop.measure.run import Run
 from fasthop.search.config import BenchConfig
 from fasthop.search.entrant import Entrant
-
-if TYPE_CHECKING:
-    from fasthop.search.bench import Progress
+from fasthop.search.progress import Progress
 
 # Evaluations a seed: enough points for a curve and for the time to an accuracy; each costs a forward pass.
 MAX_EVALUATIONS = 100
