@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from fasthop.kernels.spmm.arithmetic import _binary
-from fasthop.kernels.spmm.lanes import _constant, _each, _splat, instruction
+from fasthop.kernels.spmm.arithmetic import binary
+from fasthop.kernels.spmm.lanes import constant_vector, each_register, instruction, splat
 
 
 @instruction
 def subtract(typingctx, a, b):
     """a - b."""
-    return a(a, a), _binary(a, lambda builder, p, q: builder.fsub(p, q))
+    return a(a, a), binary(a, lambda builder, p, q: builder.fsub(p, q))
 
 
 @instruction
 def multiply(typingctx, a, b):
     """a * b."""
-    return a(a, a), _binary(a, lambda builder, p, q: builder.fmul(p, q))
+    return a(a, a), binary(a, lambda builder, p, q: builder.fmul(p, q))
 
 
 @instruction
@@ -33,7 +33,7 @@ def add_product(typingctx, a, b, total):
             p, q, r = (builder.extract_value(arg, k) for arg in args)
             return builder.fadd(r, builder.fmul(p, q, flags=["contract"]), flags=["contract"])
 
-        return _each(context, builder, a, make)
+        return each_register(context, builder, a, make)
 
     return a(a, a, a), codegen
 
@@ -43,14 +43,14 @@ def gate(typingctx, z, a, slope):
     """a where z > 0, else slope * a: leaky_relu where a is z, and its gradient where a is the outer gradient."""
 
     def codegen(context, builder, signature, args):
-        factor = _splat(builder, context.cast(builder, args[2], signature.args[2], z.scalar), z.vector)
+        factor = splat(builder, context.cast(builder, args[2], signature.args[2], z.scalar), z.vector)
 
         def make(k):
             p, q = builder.extract_value(args[0], k), builder.extract_value(args[1], k)
-            positive = builder.fcmp_ordered(">", p, _constant(z.vector, 0.0))
+            positive = builder.fcmp_ordered(">", p, constant_vector(z.vector, 0.0))
             return builder.select(positive, q, builder.fmul(factor, q))
 
-        return _each(context, builder, z, make)
+        return each_register(context, builder, z, make)
 
     return z(z, z, slope), codegen
 
@@ -81,7 +81,7 @@ def exp(typingctx, a):
         bits = ir.VectorType(ir.IntType(a.scalar.bitwidth), a.per_register)
 
         def number(value):
-            return _constant(vector, value if is_double else float(_single(value)))
+            return constant_vector(vector, value if is_double else float(_single(value)))
 
         def plus_product(p, q, r):
             return builder.fadd(builder.fmul(p, q, flags=["contract"]), r, flags=["contract"])
@@ -94,12 +94,12 @@ def exp(typingctx, a):
             total = number(1.0 / math.factorial(degree))
             for power in range(degree - 1, -1, -1):
                 total = plus_product(total, r, number(1.0 / math.factorial(power)))
-            exponent = builder.shl(builder.bitcast(shifted, bits), _constant(bits, mantissa))
+            exponent = builder.shl(builder.bitcast(shifted, bits), constant_vector(bits, mantissa))
             result = builder.bitcast(builder.add(builder.bitcast(total, bits), exponent), vector)
             result = builder.select(builder.fcmp_ordered("<", x, number(smallest)), number(0.0), result)
             return builder.select(builder.fcmp_unordered("uno", x, x), x, result)
 
-        return _each(context, builder, a, make)
+        return each_register(context, builder, a, make)
 
     return a(a), codegen
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from fasthop.errors import InvalidConfig
+from fasthop.kernels.dropout import dropout_is_on
 from fasthop.kernels.segment_softmax import op, reference
 from fasthop.kernels.segment_softmax.check import check_gat, check_gatv2
 from fasthop.kernels.spmm.adjacency import Adjacency
@@ -28,7 +29,8 @@ def gat(
 
     The aggregation of GAT (Velickovic et al. 2018, equations 3 to 5). x: [num_cols, heads, channels]. a_src: [num_cols,
     heads]. a_dst: [num_rows, heads]. adj: rows are targets; self-loops are the caller's to add; its values are not looked at.
-    dropout: the probability with which an entry's softmax is dropped for a head (0 in evaluation); seed: what
+    dropout: the probability with which an entry's softmax is dropped for a head (0 in evaluation, and inside
+    `without_dropout()`); seed: what
     is dropped (`reference.dropout_factor`), an int or an int64 tensor of one element; None draws one from torch's generator.
     out: [num_rows, heads, channels] in x's dtype: float32, float64, bfloat16 or float16 (computed in float32; float16 by a copy).
     A row without entries is 0. Gradients reach x, a_src and a_dst, once differentiable.
@@ -99,6 +101,8 @@ def _attend(
     seed: int | Tensor | None,
 ) -> Tensor:
     drawn = None
+    if not dropout_is_on():
+        dropout = 0.0
     if dropout > 0:
         drawn = torch.randint(2**63 - 1, (1,)) if seed is None else torch.as_tensor(seed, dtype=torch.int64)
     if tensors[0].dim() == 3 and tensors[0].size(2) > WIDEST:

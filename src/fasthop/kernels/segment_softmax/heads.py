@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from fasthop.kernels.spmm.lanes import Lanes, _constant, _each, instruction
+from fasthop.kernels.spmm.lanes import Lanes, constant_vector, each_register, instruction
 
 _INT32 = ir.IntType(32)
 # The finaliser of MurmurHash3 (Appleby, public domain) and the golden ratio's 32 bits between heads.
@@ -64,7 +64,7 @@ def spread(typingctx, a, like):
     def codegen(context, builder, signature, args):
         picks = [h for h in range(num_heads) for _ in range(num_channels)]
         out = _permuted(builder, _registers(builder, args[0], a), picks)
-        return _each(context, builder, like, lambda k: out[k])
+        return each_register(context, builder, like, lambda k: out[k])
 
     return like(a, like), codegen
 
@@ -85,7 +85,7 @@ def sum_by_head(typingctx, a, like):
             for h in range(num_heads):
                 low += range(h * channels, h * channels + halved)
                 high += [*range(h * channels + halved, (h + 1) * channels), *[nothing] * (halved - left)]
-            sources = [*registers, _constant(a.vector, 0.0)]
+            sources = [*registers, constant_vector(a.vector, 0.0)]
             registers = [
                 builder.fadd(p, q)
                 for p, q in zip(
@@ -93,7 +93,7 @@ def sum_by_head(typingctx, a, like):
                 )
             ]
             channels = halved
-        return _each(context, builder, like, lambda k: registers[k])
+        return each_register(context, builder, like, lambda k: registers[k])
 
     return like(a, like), codegen
 
@@ -109,7 +109,7 @@ def keep(typingctx, bits, threshold, scale, like, first_head, dropped):
 
     def codegen(context, builder, signature, args):
         if not dropped.count:
-            return _each(context, builder, like, lambda k: _constant(like.vector, 1.0))
+            return each_register(context, builder, like, lambda k: constant_vector(like.vector, 1.0))
         words = ir.VectorType(_INT32, like.per_register)
         wide = ir.VectorType(ir.IntType(64), like.per_register)
 
@@ -128,15 +128,15 @@ def keep(typingctx, bits, threshold, scale, like, first_head, dropped):
         def make(k):
             head = [k * like.per_register + p for p in range(like.per_register)]
             head = builder.add(first, ir.Constant(words, head))
-            v = builder.add(low, builder.mul(head, _constant(words, _GOLDEN)))
-            v = builder.xor(v, builder.lshr(v, _constant(words, 16)))
-            v = builder.mul(v, _constant(words, _MUR_1))
-            v = builder.xor(v, builder.lshr(v, _constant(words, 13)))
-            v = builder.mul(v, _constant(words, _MUR_2))
-            v = builder.xor(builder.xor(v, builder.lshr(v, _constant(words, 16))), high)
+            v = builder.add(low, builder.mul(head, constant_vector(words, _GOLDEN)))
+            v = builder.xor(v, builder.lshr(v, constant_vector(words, 16)))
+            v = builder.mul(v, constant_vector(words, _MUR_1))
+            v = builder.xor(v, builder.lshr(v, constant_vector(words, 13)))
+            v = builder.mul(v, constant_vector(words, _MUR_2))
+            v = builder.xor(builder.xor(v, builder.lshr(v, constant_vector(words, 16))), high)
             stays = builder.icmp_unsigned("<", builder.zext(v, wide), all_of(args[1], wide))
-            return builder.select(stays, factor, _constant(like.vector, 0.0))
+            return builder.select(stays, factor, constant_vector(like.vector, 0.0))
 
-        return _each(context, builder, like, make)
+        return each_register(context, builder, like, make)
 
     return like(types.uint64, types.uint64, types.float64, like, types.uint64, dropped), codegen

@@ -16,7 +16,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from fasthop.kernels.sample.draw import WEYL, mix
-from fasthop.kernels.spmm.job import _compile
+from fasthop.kernels.spmm.job import compile_job
 from fasthop.kernels.spmm.lanes import REGISTER_BYTES
 
 # The words of a job. take_chunk counts in the first.
@@ -59,7 +59,7 @@ class Shape:
 @functools.cache
 def compiled(make: Callable[[Shape], Any], shape: Shape) -> int:
     """The address of the C function that `make` makes for a shape. Compiling takes about a second, once a machine."""
-    function = _compile(make(shape))
+    function = compile_job(make(shape))
     _KEPT.append(function)
     return function.address
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from fasthop.errors import InvalidConfig, InvalidGraph
+from fasthop.kernels.dropout import dropout_is_on
 from fasthop.kernels.sparse_linear.entry_dropout import entry_dropout
 from fasthop.kernels.spmm import op
 from fasthop.kernels.spmm.adjacency import Adjacency
@@ -66,12 +67,13 @@ class SparseFeatures:
         """The features with each non-zero dropped with probability p, the others over 1 - p.
 
         What comes back is one draw: all that use it use one mask, in this order and the transpose's. seed: None
-        draws one from torch's generator, so that torch.manual_seed decides. dtype: the weight's.
+        draws one from torch's generator, so that torch.manual_seed decides. dtype: the weight's. Inside
+        `without_dropout()` the features come back as they are.
         Raises InvalidConfig unless 0 <= p <= 1.
         """
         if not 0 <= p <= 1:
             raise InvalidConfig(f"a dropout probability lies between 0 and 1, and got {p!r}.")
-        if p == 0:
+        if p == 0 or not dropout_is_on():
             return self
         if seed is None:
             seed = torch.randint(2**62, (1,))

@@ -7,14 +7,14 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from fasthop.kernels.spmm.lanes import _each, _function, _narrow, _splat, _widen, instruction
+from fasthop.kernels.spmm.lanes import each_register, instruction, llvm_function, narrow, splat, widen
 
 
-def _binary(lanes: Any, make: Any) -> Any:
+def binary(lanes: Any, make: Any) -> Any:
     """The code of out[k] = make(builder, a[k], b[k])."""
 
     def codegen(context, builder, signature, args):
-        return _each(
+        return each_register(
             context,
             builder,
             lanes,
@@ -27,13 +27,13 @@ def _binary(lanes: Any, make: Any) -> Any:
 @instruction
 def add(typingctx, a, b):
     """a + b."""
-    return a(a, a), _binary(a, lambda builder, p, q: builder.fadd(p, q))
+    return a(a, a), binary(a, lambda builder, p, q: builder.fadd(p, q))
 
 
 @instruction
 def divide(typingctx, a, b):
     """a / b."""
-    return a(a, a), _binary(a, lambda builder, p, q: builder.fdiv(p, q))
+    return a(a, a), binary(a, lambda builder, p, q: builder.fdiv(p, q))
 
 
 @instruction
@@ -44,7 +44,7 @@ def larger(typingctx, a, b):
         take_q = builder.or_(builder.fcmp_ordered(">", q, p), builder.fcmp_unordered("uno", q, q))
         return builder.select(take_q, q, p)
 
-    return a(a, a), _binary(a, make)
+    return a(a, a), binary(a, make)
 
 
 @instruction
@@ -54,7 +54,7 @@ def equal(typingctx, a, b):
     def make(builder, p, q):
         return builder.uitofp(builder.fcmp_ordered("==", p, q), p.type)
 
-    return a(a, a), _binary(a, make)
+    return a(a, a), binary(a, make)
 
 
 @instruction
@@ -66,7 +66,7 @@ def where_equal(typingctx, a, b, c):
             p, q, r = (builder.extract_value(arg, k) for arg in args)
             return builder.select(builder.fcmp_ordered("==", p, q), r, ir.Constant(r.type, None))
 
-        return _each(context, builder, a, make)
+        return each_register(context, builder, a, make)
 
     return a(a, a, a), codegen
 
@@ -76,13 +76,13 @@ def multiply_add(typingctx, scalar, a, total):
     """total + scalar * a, fused to one rounding where the processor can."""
 
     def codegen(context, builder, signature, args):
-        factor = _splat(builder, args[0], total.vector)
+        factor = splat(builder, args[0], total.vector)
 
         def make(k):
             product = builder.fmul(factor, builder.extract_value(args[1], k), flags=["contract"])
             return builder.fadd(builder.extract_value(args[2], k), product, flags=["contract"])
 
-        return _each(context, builder, total, make)
+        return each_register(context, builder, total, make)
 
     return total(total.scalar, total, total), codegen
 
@@ -92,13 +92,13 @@ def message(typingctx, scalar, a, x):
     """scalar * a, rounded to the dtype of the array x: the very number that PyG would keep for this edge."""
 
     def codegen(context, builder, signature, args):
-        factor = _splat(builder, args[0], a.vector)
+        factor = splat(builder, args[0], a.vector)
 
         def make(k):
             product = builder.fmul(factor, builder.extract_value(args[1], k))
-            return _widen(builder, _narrow(builder, product, a), a) if x.dtype == types.uint16 else product
+            return widen(builder, narrow(builder, product, a), a) if x.dtype == types.uint16 else product
 
-        return _each(context, builder, a, make)
+        return each_register(context, builder, a, make)
 
     return a(a.scalar, a, x), codegen
 
@@ -116,7 +116,7 @@ def dot(typingctx, a, b):
             total = product if total is None else builder.fadd(total, product, flags=["contract"])
         element = a.vector.element
         name = f"llvm.vector.reduce.fadd.v{a.per_register}f{a.scalar.bitwidth}"
-        reduce = _function(builder, name, element, [element, a.vector])
+        reduce = llvm_function(builder, name, element, [element, a.vector])
         # "reassoc" lets LLVM add the channels pairwise; without it the sum is a chain of 16.
         return builder.call(reduce, [ir.Constant(element, -0.0), total], fastmath=["reassoc"])
 

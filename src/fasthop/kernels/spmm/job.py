@@ -143,10 +143,10 @@ def _make(which, full, tail, weighted, ahead, x_kind, col_kind, lane_kind, out_k
                 ahead,
             )
 
-    return _compile(work)
+    return compile_job(work)
 
 
-def _compile(work: Any) -> Any:
+def compile_job(work: Any) -> Any:
     """Compiles with numba's cache in the folder of all kernels, where one can be written; see jit.py."""
     signature = types.void(types.CPointer(types.int64))
     folder = cache_dir()

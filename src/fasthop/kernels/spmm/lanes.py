@@ -52,7 +52,7 @@ class Lanes(types.Type):
     @property
     def vector(self) -> ir.VectorType:
         """The LLVM type of one register."""
-        return ir.VectorType(_scalar(self), self.per_register)
+        return ir.VectorType(llvm_scalar(self), self.per_register)
 
     def used(self, register: int) -> int | None:
         """How many channels of a register are in use where that is not all of them."""
@@ -67,7 +67,7 @@ class LanesModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, ir.ArrayType(fe_type.vector, fe_type.num_registers))
 
 
-def _scalar(lanes: Lanes) -> ir.Type:
+def llvm_scalar(lanes: Lanes) -> ir.Type:
     return ir.FloatType() if lanes.scalar.bitwidth == 32 else ir.DoubleType()
 
 
@@ -76,13 +76,13 @@ def _lanes_for(x: types.Array, full: Any, tail: Any) -> Lanes:
     return Lanes(scalar, full.count + (1 if tail.count else 0), tail.count)
 
 
-def _splat(builder: Any, scalar: Any, vector: ir.VectorType) -> Any:
+def splat(builder: Any, scalar: Any, vector: ir.VectorType) -> Any:
     undefined = ir.Constant(vector, ir.Undefined)
     one = builder.insert_element(undefined, scalar, _INT32(0))
     return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(_INT32, vector.count), None))
 
 
-def _each(context: Any, builder: Any, lanes: Lanes, make: Any) -> Any:
+def each_register(context: Any, builder: Any, lanes: Lanes, make: Any) -> Any:
     """The lanes whose register k is make(k)."""
     out = ir.Constant(context.get_value_type(lanes), ir.Undefined)
     for k in range(lanes.num_registers):
@@ -90,7 +90,7 @@ def _each(context: Any, builder: Any, lanes: Lanes, make: Any) -> Any:
     return out
 
 
-def _address(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:
+def element_address(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
     return builder.gep(data, [offset])
 
@@ -100,7 +100,7 @@ def _mask(lanes: Lanes, used: int) -> ir.Constant:
     return ir.Constant(ir.VectorType(ir.IntType(1), lanes.per_register), bits)
 
 
-def _function(builder: Any, name: str, returns: ir.Type, takes: list[ir.Type]) -> Any:
+def llvm_function(builder: Any, name: str, returns: ir.Type, takes: list[ir.Type]) -> Any:
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(returns, takes), name)
 
 
@@ -113,7 +113,7 @@ def _load_register(builder: Any, pointer: Any, vector: ir.VectorType, lanes: Lan
     kind = "i" if isinstance(vector.element, ir.IntType) else "f"
     mask = _mask(lanes, used)
     name = f"llvm.masked.load.v{vector.count}{kind}{size}.p0"
-    load = _function(builder, name, vector, [at.type, _INT32, mask.type, vector])
+    load = llvm_function(builder, name, vector, [at.type, _INT32, mask.type, vector])
     return builder.call(load, [at, _INT32(size // 8), mask, ir.Constant(vector, None)])
 
 
@@ -128,7 +128,7 @@ def _store_register(builder: Any, value: Any, pointer: Any, lanes: Lanes, k: int
     kind = "i" if isinstance(vector.element, ir.IntType) else "f"
     mask = _mask(lanes, used)
     name = f"llvm.masked.store.v{vector.count}{kind}{size}.p0"
-    store = _function(builder, name, ir.VoidType(), [vector, at.type, _INT32, mask.type])
+    store = llvm_function(builder, name, ir.VoidType(), [vector, at.type, _INT32, mask.type])
     builder.call(store, [value, at, _INT32(size // 8), mask])
 
 
@@ -147,25 +147,25 @@ def _half_words(lanes: Lanes) -> ir.VectorType:
     return ir.VectorType(ir.IntType(16), lanes.per_register)
 
 
-def _constant(vector: ir.VectorType, value: float) -> ir.Constant:
+def constant_vector(vector: ir.VectorType, value: float) -> ir.Constant:
     return ir.Constant(vector, [value] * vector.count)
 
 
-def _widen(builder: Any, halves: Any, lanes: Lanes) -> Any:
+def widen(builder: Any, halves: Any, lanes: Lanes) -> Any:
     """bfloat16 bits to float32: the bits are the upper half."""
     words = ir.VectorType(_INT32, lanes.per_register)
-    return builder.bitcast(builder.shl(builder.zext(halves, words), _constant(words, 16)), lanes.vector)
+    return builder.bitcast(builder.shl(builder.zext(halves, words), constant_vector(words, 16)), lanes.vector)
 
 
-def _narrow(builder: Any, value: Any, lanes: Lanes) -> Any:
+def narrow(builder: Any, value: Any, lanes: Lanes) -> Any:
     """float32 to bfloat16 bits, rounded to nearest even; not-a-number stays one."""
     words = ir.VectorType(_INT32, lanes.per_register)
     bits = builder.bitcast(value, words)
-    odd = builder.and_(builder.lshr(bits, _constant(words, 16)), _constant(words, 1))
-    rounded = builder.add(bits, builder.add(odd, _constant(words, 0x7FFF)))
-    quiet = builder.or_(bits, _constant(words, 0x400000))
+    odd = builder.and_(builder.lshr(bits, constant_vector(words, 16)), constant_vector(words, 1))
+    rounded = builder.add(bits, builder.add(odd, constant_vector(words, 0x7FFF)))
+    quiet = builder.or_(bits, constant_vector(words, 0x400000))
     is_nan = builder.fcmp_unordered("uno", value, value)
-    kept = builder.lshr(builder.select(is_nan, quiet, rounded), _constant(words, 16))
+    kept = builder.lshr(builder.select(is_nan, quiet, rounded), constant_vector(words, 16))
     return builder.trunc(kept, _half_words(lanes))
 
 
@@ -176,8 +176,8 @@ def constant(typingctx, x, full, tail, value):
 
     def codegen(context, builder, signature, args):
         scalar = context.cast(builder, args[3], signature.args[3], lanes.scalar)
-        vector = _splat(builder, scalar, lanes.vector)
-        return _each(context, builder, lanes, lambda k: vector)
+        vector = splat(builder, scalar, lanes.vector)
+        return each_register(context, builder, lanes, lambda k: vector)
 
     return lanes(x, full, tail, value), codegen
 
@@ -187,17 +187,17 @@ def load(typingctx, x, offset, like):
     """The channels of `x` (1-D) from `offset` on, as many as `like` has."""
 
     def codegen(context, builder, signature, args):
-        pointer = _address(context, builder, signature.args[0], args[0], args[1])
+        pointer = element_address(context, builder, signature.args[0], args[0], args[1])
         if x.dtype != types.uint16:
-            return _each(
+            return each_register(
                 context, builder, like, lambda k: _load_register(builder, pointer, like.vector, like, k)
             )
         halves = _half_words(like)
-        return _each(
+        return each_register(
             context,
             builder,
             like,
-            lambda k: _widen(builder, _load_register(builder, pointer, halves, like, k), like),
+            lambda k: widen(builder, _load_register(builder, pointer, halves, like, k), like),
         )
 
     return like(x, types.uint64, like), codegen
@@ -208,11 +208,11 @@ def store(typingctx, x, offset, lanes):
     """x[offset : offset + width] = lanes."""
 
     def codegen(context, builder, signature, args):
-        pointer = _address(context, builder, signature.args[0], args[0], args[1])
+        pointer = element_address(context, builder, signature.args[0], args[0], args[1])
         for k in range(lanes.num_registers):
             value = builder.extract_value(args[2], k)
             if x.dtype == types.uint16:
-                value = _narrow(builder, value, lanes)
+                value = narrow(builder, value, lanes)
             _store_register(builder, value, pointer, lanes, k)
         return context.get_dummy_value()
 
@@ -226,8 +226,8 @@ def prefetch(typingctx, x, offset, like, ahead):
     def codegen(context, builder, signature, args):
         if ahead.count:
             byte = ir.IntType(8).as_pointer()
-            fetch = _function(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, _INT32, _INT32, _INT32])
-            pointer = _address(context, builder, signature.args[0], args[0], args[1])
+            fetch = llvm_function(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, _INT32, _INT32, _INT32])
+            pointer = element_address(context, builder, signature.args[0], args[0], args[1])
             per_line = 64 * 8 // x.dtype.bitwidth
             for channel in range(0, like.num_registers * like.per_register, per_line):
                 at = builder.bitcast(builder.gep(pointer, [_INDEX(channel)]), byte)
@@ -243,7 +243,7 @@ def weight(typingctx, value, e, like, weighted):
 
     def codegen(context, builder, signature, args):
         if not weighted.count:
-            return ir.Constant(_scalar(like), 1.0)
-        return builder.load(_address(context, builder, signature.args[0], args[0], args[1]))
+            return ir.Constant(llvm_scalar(like), 1.0)
+        return builder.load(element_address(context, builder, signature.args[0], args[0], args[1]))
 
     return like.scalar(value, types.uint64, like, weighted), codegen
