@@ -97,6 +97,13 @@ class SparseFeatures:
         scale = keep.double() / (1 - p)
         return SparseFeatures(self.matrix, scale, scale.index_select(0, self.matrix.transposed[2]))
 
+    def head_of_draw(self, head: SparseFeatures) -> SparseFeatures:
+        """The first rows of this draw of dropout. head: the same rows without it, whose transpose is used again."""
+        if self._scale is None:
+            return head
+        scale = self._scale[: head.num_entries]
+        return SparseFeatures(head.matrix, scale, scale.index_select(0, head.matrix.transposed[2]))
+
     def values(self, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
         """The values in the order of the matrix and of its transpose, dropout applied; None for all ones."""
         value = self.matrix.value

@@ -1,0 +1,55 @@
+"""Matrix: a prepared adjacency and how it is multiplied: by fasthop's spmm, or by gather and scatter as PyG does."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import scatter
+
+from fasthop.kernels.spmm.adjacency import Adjacency, spmm
+
+
+class Matrix:
+    """A sparse matrix [num_rows, num_cols] with constant values or none.
+
+    use_spmm: False multiplies by a gather and a scatter over the edges, which is what PyG does with an edge_index; so the
+    rung `cache_norm` alone changes nothing but the normalisation.
+    """
+
+    __slots__ = ("_row", "adjacency", "use_spmm")
+
+    def __init__(self, adjacency: Adjacency, *, use_spmm: bool) -> None:
+        self.adjacency = adjacency
+        self.use_spmm = use_spmm
+        self._row: Tensor | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows: the nodes that receive."""
+        return self.adjacency.num_rows
+
+    @property
+    def num_cols(self) -> int:
+        """Columns: the nodes that send."""
+        return self.adjacency.num_cols
+
+    @property
+    def num_entries(self) -> int:
+        """Edges, self-loops counted as they stand."""
+        return self.adjacency.col.numel()
+
+    def times(self, x: Tensor, reduce: str = "sum") -> Tensor:
+        """[num_rows, C]: the reduction over the entries of each row of value * x[col]. x: [num_cols, C].
+
+        reduce: "sum", "mean", "max" or "min", with PyG's value 0 for a row without entries. Under autocast in its precision.
+        """
+        if self.use_spmm:
+            return spmm(self.adjacency, x, reduce=reduce)
+        if self._row is None:
+            rows = torch.arange(self.num_rows, device=x.device)
+            self._row = torch.repeat_interleave(rows, self.adjacency.rowptr.diff())
+        message = x.index_select(0, self.adjacency.col)
+        value = self.adjacency.value
+        if value is not None:
+            message = value.to(x.dtype).view(-1, 1) * message
+        return scatter(message, self._row, 0, dim_size=self.num_rows, reduce=reduce)
