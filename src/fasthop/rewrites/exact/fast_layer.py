@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parametrize
 from torch_geometric.nn import MessagePassing
+from torch_geometric.nn.aggr import MaxAggregation, MeanAggregation, MinAggregation, SumAggregation
 
 from fasthop.graph.note import Note, note
 from fasthop.rewrites.exact.constant import Constant
@@ -17,6 +18,7 @@ from fasthop.rewrites.exact.hops import Hops, Value, linear, times
 from fasthop.rewrites.exact.known import Edges
 from fasthop.rewrites.exact.matrix import Matrix
 from fasthop.rewrites.exact.options import ExactOptions
+from fasthop.rewrites.exact.sums import plus
 
 # How much longer a multiplication takes in a sparse product than in a dense one: on the machine of docs/design/kernels.md
 # a dense product runs at about 70 billion multiplications a second and spmm, whose rows come from memory, at 5.
@@ -39,16 +41,27 @@ class FastLayer(torch.nn.Module):
         super().__init__()
         self.layer = layer
         self.options = options
+        self.training = layer.training
 
     @classmethod
     def refusal(cls, layer: Any) -> Note | None:
         """Why this layer, of the class that is covered, is not: an option that the kernels do not have."""
         return None
 
+    @classmethod
+    def remembers_input(cls, layer: Any) -> bool:
+        """Whether the layer keeps its first input for good (SGConv with cached=True), so that the fast form is the same
+        only where the graph's own x reaches it, nothing random before it."""
+        return False
+
     @property
     def num_hops(self) -> int:
         """How far the layer reaches."""
         return 1
+
+    def inner_modules(self) -> tuple[torch.nn.Module, ...]:
+        """The user's own modules that the layer calls on its rows (GINConv's nn); what they do is not known here."""
+        return ()
 
     def forward(self, x: Value, hops: Hops) -> Tensor:
         """x: [size(depth + num_hops), F] rows. Returns [size(depth), C]."""
@@ -67,20 +80,30 @@ class FastLayer(torch.nn.Module):
             return x.sparse is not None or num_out < num_in
         first = num_rows * num_in * num_out + matrix.num_entries * _padded(num_out) * SPMM_COST
         last = matrix.num_rows * num_in * num_out + matrix.num_entries * _padded(num_in) * SPMM_COST
-        return first < last or (first == last and own)
+        # Where both cost the same, X W first: A X would be one more [rows, num_in] kept alive for the gradient.
+        return first <= last
 
     def propagate_linear(
-        self, x: Value, matrix: Matrix, weight: Tensor, *, own_first: bool, reduce: str = "sum"
-    ) -> Value | Tensor:
-        """matrix @ x @ weight.T in the cheaper order, or from the kept product of a constant x."""
+        self,
+        x: Value,
+        matrix: Matrix,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        *,
+        own_first: bool,
+        reduce: str = "sum",
+    ) -> Tensor:
+        """matrix @ x @ weight.T + bias in the cheaper order, or from the kept product of a constant x. reduce: "sum" or
+        "mean". The result is the caller's own, to be written into."""
         if isinstance(x, Constant):
             product = x.product(matrix, reduce)
             if product is not None:
-                return linear(product, weight)
+                return linear(product, weight, bias)
         num_out, num_in = weight.shape
-        if self.transforms_first(x, matrix, num_in, num_out, own=own_first, num_rows=matrix.num_cols):
-            return times(matrix, linear(x, weight), reduce)
-        return linear(times(matrix, x, reduce), weight)
+        if not self.transforms_first(x, matrix, num_in, num_out, own=own_first, num_rows=matrix.num_cols):
+            return linear(times(matrix, x, reduce), weight, bias)
+        out = matrix.times(linear(x, weight), reduce)
+        return out if bias is None else plus(out, bias)
 
 
 def _padded(width: int) -> int:
@@ -128,9 +151,36 @@ HOOKS = (
 )
 
 
+AGGREGATIONS = {
+    "add": ("sum", SumAggregation),
+    "sum": ("sum", SumAggregation),
+    "mean": ("mean", MeanAggregation),
+    "max": ("max", MaxAggregation),
+    "min": ("min", MinAggregation),
+}
+"""What PyG's short names stand for: spmm's name, and PyG's module that does it."""
+
+
 def aggregation(layer: MessagePassing) -> str | None:
     """The layer's aggregation as spmm names it, or None for one that spmm does not have."""
-    return {"add": "sum", "sum": "sum", "mean": "mean", "max": "max", "min": "min"}.get(str(layer.aggr))
+    name, module = AGGREGATIONS.get(str(layer.aggr), (None, None))
+    return name if type(layer.aggr_module) is module else None
+
+
+def aggregates_by_other(layer: MessagePassing, *allowed: str) -> Note | None:
+    """The refusal of a layer whose aggregation is none of `allowed` (spmm's names; all of them where none is named)."""
+    if aggregation(layer) in (allowed or ("sum", "mean", "max", "min")):
+        return None
+    name = type(layer).__name__
+    if aggregation(layer) is None:
+        return note(
+            f"{name} aggregates by {layer.aggr}, which spmm does not have.",
+            f"{name} 的聚合方式 {layer.aggr} 不受 spmm 支持。",
+        )
+    return note(
+        f"{name} aggregates by {layer.aggr}; the fast form knows {' and '.join(allowed)}.",
+        f"{name} 的聚合方式为 {layer.aggr}；快速形式只支持 {'、'.join(allowed)}。",
+    )
 
 
 def unusual(layer: MessagePassing) -> Note | None:
