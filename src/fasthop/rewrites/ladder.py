@@ -9,12 +9,30 @@ from fasthop.errors import InvalidConfig
 from fasthop.exactness import Exactness
 from fasthop.rewrites.amp import Amp
 from fasthop.rewrites.base import Rung
+from fasthop.rewrites.cache_norm import CacheNorm
 from fasthop.rewrites.compile import Compile
+from fasthop.rewrites.csr_spmm import CsrSpmm
+from fasthop.rewrites.exact.rung import ExactRung
+from fasthop.rewrites.first_hop import FirstHop
 from fasthop.rewrites.pyg_sparse import PygSparse
+from fasthop.rewrites.receptive_field import ReceptiveField
+from fasthop.rewrites.reorder_nodes import ReorderNodes
 from fasthop.rewrites.sample import Sample
+from fasthop.rewrites.sparse_features import SparseFeaturesRung
+from fasthop.rewrites.transform_order import TransformOrder
 from fasthop.train.setup import Setup
 
-RUNGS: tuple[type[Rung], ...] = (Sample, Amp, Compile, PygSparse)
+EXACT: tuple[type[ExactRung], ...] = (
+    CacheNorm,
+    CsrSpmm,
+    SparseFeaturesRung,
+    FirstHop,
+    ReceptiveField,
+    TransformOrder,
+    ReorderNodes,
+)
+"""In the order in which the ladder `exact` adds them."""
+RUNGS: tuple[type[Rung], ...] = (Sample, Amp, Compile, PygSparse, *EXACT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

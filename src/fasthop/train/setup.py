@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ class Setup:
         its parameters.
     batches: what an epoch iterates over. precision: what the step computes in.
     compiled: the CompiledForward around `model`, or None.
+    exact: what the exact rungs have built so far; theirs alone to read. None before the first of them.
     notes: sentences for the reader about what was done.
     """
 
@@ -38,6 +40,7 @@ class Setup:
     batches: Batches
     precision: Precision = field(default_factory=Precision)
     compiled: CompiledForward | None = None
+    exact: Any = None
     notes: tuple[Note, ...] = ()
 
     @classmethod

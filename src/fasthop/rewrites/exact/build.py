@@ -30,7 +30,8 @@ class Built:
     """A fast model and what was found on the way.
 
     left: why each layer that is left as it is stays so, by its path. untraceable: why there is no program.
-    mixes: why rows cannot be cut or reordered. num_rows: rows that the program returns.
+    mixes: why rows cannot be cut or reordered. acted: the names of the rungs that changed what was computed, known after
+    `observe`.
     """
 
     model: FastModel
@@ -41,6 +42,22 @@ class Built:
     mixes: Note | None = None
     order: NodeOrder
     program: Program | None = None
+    acted: set[str] = field(default_factory=set)
+
+    def observe(self, *inputs: Tensor) -> None:
+        """Runs the model once as the loop will, and notes which rungs acted. Buffers and generators are put back."""
+        model = self.model.original
+        buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        with torch.no_grad(), torch.random.fork_rng(devices=_devices(model)):
+            self.model(*inputs)
+            for buffer, before in buffers:
+                buffer.copy_(before)
+        if self.program is not None and not self.order.is_whole:
+            self.acted.add("receptive_field")
+        if self.options.reorder_nodes and self.order.n_id is not None:
+            self.acted.add("reorder_nodes")
+        if self.options.csr_spmm and self.covered:
+            self.acted.add("csr_spmm")
 
 
 def build_fast_model(
@@ -74,6 +91,7 @@ def build_fast_model(
     except Untraceable as error:
         untraceable = error.reason
 
+    acted: set[str] = set()
     order = NodeOrder.whole(csr)
     if traced is not None and sets.mixes is None:
         if options.receptive_field and train_mask is not None:
@@ -82,10 +100,10 @@ def build_fast_model(
             order = NodeOrder.whole(csr, locality=True)
     program = None
     if traced is not None:
-        known = KnownGraph(edge_index, edge_weight, order, use_spmm=options.csr_spmm)
-        constant = arranged_constant(x, order, sets.num_hops, options)
+        known = KnownGraph(edge_index, edge_weight, order, use_spmm=options.csr_spmm, acted=acted)
+        constant = arranged_constant(x, order, sets.num_hops, options, acted)
         program = build_program(*traced, sets, known, constant, options, (edge_index, edge_weight))
-    general = _guarded(model, x, edge_index, edge_weight, csr, options, left)
+    general = _guarded(model, x, edge_index, edge_weight, csr, options, left, acted)
     fast = FastModel(
         model,
         general,
@@ -103,22 +121,30 @@ def build_fast_model(
         mixes=sets.mixes,
         order=order,
         program=program,
+        acted=acted,
     )
 
 
-def arranged_constant(x: Tensor, order: NodeOrder, depth: int, options: ExactOptions) -> Constant:
+def arranged_constant(
+    x: Tensor, order: NodeOrder, depth: int, options: ExactOptions, acted: set[str]
+) -> Constant:
     """The input in the program's order, as many rows as it reads."""
     keeps = options.first_hop
     if x.layout == torch.strided:
         return Constant.of(
-            order.arranged(x.detach(), depth), by_non_zeros=options.sparse_features, keeps_products=keeps
+            order.arranged(x.detach(), depth),
+            by_non_zeros=options.sparse_features,
+            keeps_products=keeps,
+            acted=acted,
         )
     arranged = x.detach().to_sparse_coo()
     if order.n_id is not None:
         arranged = arranged.index_select(0, order.n_id[: order.size(depth)])
     if not options.sparse_features:
-        return Constant(dense=arranged.to_dense(), dtype=x.dtype, keeps_products=keeps)
-    return Constant(sparse=SparseFeatures.from_tensor(arranged), dtype=x.dtype, keeps_products=keeps)
+        return Constant(dense=arranged.to_dense(), dtype=x.dtype, keeps_products=keeps, acted=acted)
+    return Constant(
+        sparse=SparseFeatures.from_tensor(arranged), dtype=x.dtype, keeps_products=keeps, acted=acted
+    )
 
 
 def _guarded(
@@ -129,6 +155,7 @@ def _guarded(
     csr: CSR,
     options: ExactOptions,
     left: dict[str, Note],
+    acted: set[str],
 ) -> torch.nn.Module:
     kept: dict[str, Any] = {}
     known_x = Known(x)
@@ -136,7 +163,7 @@ def _guarded(
     def prepared() -> KnownGraph:
         if "graph" not in kept:
             kept["graph"] = KnownGraph(
-                edge_index, edge_weight, NodeOrder.whole(csr), use_spmm=options.csr_spmm
+                edge_index, edge_weight, NodeOrder.whole(csr), use_spmm=options.csr_spmm, acted=acted
             )
         return kept["graph"]
 
@@ -149,12 +176,18 @@ def _guarded(
         keeps = options.first_hop and general.training
         if ("constant", keeps) not in kept:
             chosen = ExactOptions.of(*(n for n in options.names if n != "first_hop" or keeps))
-            kept["constant", keeps] = arranged_constant(x, NodeOrder.whole(csr), 0, chosen)
+            kept["constant", keeps] = arranged_constant(x, NodeOrder.whole(csr), 0, chosen, acted)
         return kept["constant", keeps]
 
     def guard(path: str, layer: MessagePassing) -> torch.nn.Module | None:
         if path in left:
             return None
-        return GuardedLayer(layer, fast_layer(layer, options), prepared, constant_of)
+        fast = fast_layer(layer, options)
+        fast.acted = acted
+        return GuardedLayer(layer, fast, prepared, constant_of)
 
     return replace_modules(general, guard)
+
+
+def _devices(model: torch.nn.Module) -> list[torch.device]:
+    return list({p.device for p in model.parameters() if p.device.type == "cuda"})

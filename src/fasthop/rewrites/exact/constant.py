@@ -34,22 +34,26 @@ class Constant:
         dtype: torch.dtype,
         keeps_products: bool = False,
         undropped: Constant | None = None,
+        acted: set[str] | None = None,
     ) -> None:
         if dense is None and sparse is None:
             raise InvalidConfig("A Constant needs its dense form or its non-zeros, and got neither.")
         self._dense, self.sparse, self.dtype = dense, sparse, dtype
         self.keeps_products = keeps_products
         self._undropped = undropped
+        self._acted: set[str] = set() if acted is None else acted
         self._heads: dict[int, Constant] = {}
         self._products: dict[tuple[int, str], tuple[Matrix, Constant | None]] = {}
 
     @classmethod
-    def of(cls, x: Tensor, *, by_non_zeros: bool, keeps_products: bool) -> Constant:
+    def of(
+        cls, x: Tensor, *, by_non_zeros: bool, keeps_products: bool, acted: set[str] | None = None
+    ) -> Constant:
         """Of a dense [n, F]. by_non_zeros: keep the non-zeros where they are few enough to be the quicker form."""
         sparse = None
         if by_non_zeros and x.device.type == "cpu" and density(x) < SPARSE_BELOW:
             sparse = SparseFeatures.from_tensor(x)
-        return cls(dense=x, sparse=sparse, dtype=x.dtype, keeps_products=keeps_products)
+        return cls(dense=x, sparse=sparse, dtype=x.dtype, keeps_products=keeps_products, acted=acted)
 
     @property
     def num_rows(self) -> int:
@@ -85,17 +89,19 @@ class Constant:
             # The rows' structure and its transpose are the undropped one's, kept there; only the draw is new.
             plain = self._undropped.head(num_rows)
             sparse = self._sparse.head_of_draw(plain._sparse)
-            return Constant(sparse=sparse, dtype=self.dtype, undropped=plain)
+            return Constant(sparse=sparse, dtype=self.dtype, undropped=plain, acted=self._acted)
         return Constant(
             dense=None if self._dense is None else self._dense[:num_rows],
             sparse=None if self.sparse is None else sparse_head(self.sparse, num_rows),
             dtype=self.dtype,
             keeps_products=self.keeps_products,
+            acted=self._acted,
         )
 
     def linear(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """self @ weight.T + bias."""
         if self.sparse is not None:
+            self._acted.add("sparse_features")
             return sparse_linear(self.sparse, weight, bias)
         return F.linear(self.dense(), weight, bias)
 
@@ -104,7 +110,7 @@ class Constant:
         if p == 0 or not dropout_is_on():
             return self
         drawn = self._sparse.dropout(p, dtype=self.dtype)
-        return Constant(sparse=drawn, dtype=self.dtype, undropped=self)
+        return Constant(sparse=drawn, dtype=self.dtype, undropped=self, acted=self._acted)
 
     def product(self, matrix: Matrix, reduce: str = "sum") -> Constant | None:
         """matrix @ self as a constant, computed once and kept; None where products are not kept, or where
@@ -115,19 +121,22 @@ class Constant:
         if place not in self._products:
             # The matrix is kept beside its product, so that its id stays its own.
             self._products[place] = (matrix, self._multiplied(matrix, reduce))
-        return self._products[place][1]
+        product = self._products[place][1]
+        if product is not None:
+            self._acted.add("first_hop")
+        return product
 
     def _multiplied(self, matrix: Matrix, reduce: str) -> Constant | None:
         with torch.no_grad():
             if self.sparse is None:
                 dense = matrix.times(self.dense(), reduce)
-                return Constant(dense=dense, dtype=dense.dtype, keeps_products=True)
+                return Constant(dense=dense, dtype=dense.dtype, keeps_products=True, acted=self._acted)
             if reduce not in ("sum", "mean"):
                 return None
             product = _sparse_product(matrix, self._sparse, reduce, self.dtype)
             if product is None:
                 return None
-            return Constant(sparse=product, dtype=self.dtype, keeps_products=True)
+            return Constant(sparse=product, dtype=self.dtype, keeps_products=True, acted=self._acted)
 
 
 def density(x: Tensor) -> float:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.utils import parametrize
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.aggr import MaxAggregation, MeanAggregation, MinAggregation, SumAggregation
+from torch_geometric.nn.dense import Linear
 
 from fasthop.graph.note import Note, note
 from fasthop.rewrites.exact.constant import Constant
@@ -23,6 +24,9 @@ from fasthop.rewrites.exact.sums import plus
 # How much longer a multiplication takes in a sparse product than in a dense one: on the machine of docs/design/kernels.md
 # a dense product runs at about 70 billion multiplications a second and spmm, whose rows come from memory, at 5.
 SPMM_COST = 14
+
+LINEAR = (torch.nn.Linear, Linear)
+"""The linear maps whose weight and bias are all there is to them."""
 
 
 class FastLayer(torch.nn.Module):
@@ -41,6 +45,7 @@ class FastLayer(torch.nn.Module):
         super().__init__()
         self.layer = layer
         self.options = options
+        self.acted: set[str] = set()
         self.training = layer.training
 
     @classmethod
@@ -76,6 +81,14 @@ class FastLayer(torch.nn.Module):
         """
         if not self.options.transform_order:
             return own
+        chosen = self._cheaper_first(x, matrix, num_in, num_out, own=own, num_rows=num_rows)
+        if chosen != own:
+            self.acted.add("transform_order")
+        return chosen
+
+    def _cheaper_first(
+        self, x: Value, matrix: Matrix, num_in: int, num_out: int, *, own: bool, num_rows: int
+    ) -> bool:
         if isinstance(x, Constant):
             return x.sparse is not None or num_out < num_in
         first = num_rows * num_in * num_out + matrix.num_entries * _padded(num_out) * SPMM_COST
@@ -208,6 +221,8 @@ def normalised(
         with torch.no_grad():
             return make(edge_index, None if edge_weight is None else edge_weight.to(dtype))
 
+    if kind != "plain":
+        hops.graph.acted.add("cache_norm")
     return hops.matrix((kind, dtype), entries, hop)
 
 

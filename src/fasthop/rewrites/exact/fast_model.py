@@ -72,6 +72,11 @@ class FastModel(torch.nn.Module):
         return known and all(value is None for value in given.values())
 
     @property
+    def original_x(self) -> torch.Tensor:
+        """The features that the model was built for."""
+        return self._known[0].tensor
+
+    @property
     def stale(self) -> bool:
         """Whether the model was changed since, so that the original runs."""
         return self._watched.mode() is None

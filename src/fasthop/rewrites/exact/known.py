@@ -35,16 +35,24 @@ class KnownGraph:
     """edge_index and edge_weight as they were given, the order of the nodes, and prepared matrices by their key.
 
     A matrix is made of the whole graph once a key (PyG's own functions compute its entries, in the user's order);
-    the rows that a layer needs are a prefix of it.
+    the rows that a layer needs are a prefix of it. acted: the names of the rungs that changed what was computed, noted by
+    layers and constants as they run.
     """
 
     def __init__(
-        self, edge_index: Tensor, edge_weight: Tensor | None, order: NodeOrder, *, use_spmm: bool
+        self,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        order: NodeOrder,
+        *,
+        use_spmm: bool,
+        acted: set[str] | None = None,
     ) -> None:
         self.edge_index = Known(edge_index)
         self.edge_weight = None if edge_weight is None else Known(edge_weight)
         self.order = order
         self.use_spmm = use_spmm
+        self.acted: set[str] = set() if acted is None else acted
         self._whole: dict[Hashable, tuple[CSR, Tensor | None]] = {}
         self._parts: dict[Hashable, Matrix] = {}
 

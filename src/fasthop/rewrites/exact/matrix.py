@@ -16,12 +16,13 @@ class Matrix:
     rung `cache_norm` alone changes nothing but the normalisation.
     """
 
-    __slots__ = ("_row", "adjacency", "use_spmm")
+    __slots__ = ("_row", "_row_sums", "adjacency", "use_spmm")
 
     def __init__(self, adjacency: Adjacency, *, use_spmm: bool) -> None:
         self.adjacency = adjacency
         self.use_spmm = use_spmm
         self._row: Tensor | None = None
+        self._row_sums: dict[tuple[str, torch.dtype], Tensor] = {}
 
     @property
     def num_rows(self) -> int:
@@ -45,11 +46,23 @@ class Matrix:
         """
         if self.use_spmm:
             return spmm(self.adjacency, x, reduce=reduce)
-        if self._row is None:
-            rows = torch.arange(self.num_rows, device=x.device)
-            self._row = torch.repeat_interleave(rows, self.adjacency.rowptr.diff())
         message = x.index_select(0, self.adjacency.col)
         value = self.adjacency.value
         if value is not None:
             message = value.to(x.dtype).view(-1, 1) * message
-        return scatter(message, self._row, 0, dim_size=self.num_rows, reduce=reduce)
+        return scatter(message, self.row(), 0, dim_size=self.num_rows, reduce=reduce)
+
+    def row(self) -> Tensor:
+        """int64 [num_entries]: the row of each entry; kept."""
+        if self._row is None:
+            rows = torch.arange(self.num_rows, device=self.adjacency.col.device)
+            self._row = torch.repeat_interleave(rows, self.adjacency.rowptr.diff())
+        return self._row
+
+    def row_sums(self, reduce: str, dtype: torch.dtype) -> Tensor:
+        """[num_rows, 1]: the product with a column of ones; kept."""
+        place = (reduce, dtype)
+        if place not in self._row_sums:
+            ones = torch.ones(self.num_cols, 1, dtype=dtype, device=self.adjacency.col.device)
+            self._row_sums[place] = self.times(ones, reduce)
+        return self._row_sums[place]

@@ -209,6 +209,7 @@ class _Builder:
         depth = self.sets.depth.get(site.node, 0)
         if id(site.layer) not in self.fast:
             self.fast[id(site.layer)] = fast_layer(site.layer, self.options)
+            self.fast[id(site.layer)].acted = self.known.acted
         fast = self.fast[id(site.layer)]
         hops = Hops(graph=self.known, depth=depth, num_hops=fast.num_hops, weighted=site.weighted)
         name = f"site_{len(self.placed)}"
