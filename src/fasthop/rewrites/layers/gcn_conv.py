@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from torch import Tensor
 from torch_geometric.nn import GCNConv
 
-from fasthop.graph.note import Note, note
-from fasthop.rewrites.exact.fast_layer import FastLayer, aggregation
-from fasthop.rewrites.exact.hops import Hops, Value, dense, linear
+from fasthop.graph.note import Note
+from fasthop.rewrites.exact.fast_layer import FastLayer, aggregates_by_other, aggregation
+from fasthop.rewrites.exact.hops import Hops, Value, linear
 from fasthop.rewrites.layers.prepared import gcn_matrix, plain_matrix
 
 
@@ -21,12 +21,7 @@ class FastGCNConv(FastLayer):
 
     @classmethod
     def refusal(cls, layer: GCNConv) -> Note | None:
-        if aggregation(layer) is None:
-            return note(
-                f"GCNConv aggregates by {layer.aggr}, which spmm does not have.",
-                f"GCNConv 的聚合方式 {layer.aggr} 不受 spmm 支持。",
-            )
-        return None
+        return aggregates_by_other(layer)
 
     def forward(self, x: Value, hops: Hops) -> Tensor:
         layer: GCNConv = self.layer
@@ -38,8 +33,7 @@ class FastGCNConv(FastLayer):
         reduce = aggregation(layer) or "sum"
         weight = layer.lin.weight
         if reduce in ("sum", "mean"):
-            out = self.propagate_linear(x, matrix, weight, own_first=True, reduce=reduce)
-        else:  # the largest of the transformed rows is not the transform of the largest
-            out = matrix.times(linear(x, weight), reduce)
-        out = dense(out)
+            return self.propagate_linear(x, matrix, weight, layer.bias, own_first=True, reduce=reduce)
+        # The largest of the transformed rows is not the transform of the largest.
+        out = matrix.times(linear(x, weight), reduce)
         return out if layer.bias is None else out + layer.bias
