@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from fasthop.rewrites.base import Rung
 from fasthop.rewrites.cache_norm import CacheNorm
 from fasthop.rewrites.compile import Compile
 from fasthop.rewrites.csr_spmm import CsrSpmm
-from fasthop.rewrites.exact.rung import ExactRung
+from fasthop.rewrites.exact.rung import ExactRung, apply_together
 from fasthop.rewrites.first_hop import FirstHop
 from fasthop.rewrites.pyg_sparse import PygSparse
 from fasthop.rewrites.receptive_field import ReceptiveField
@@ -37,7 +38,10 @@ RUNGS: tuple[type[Rung], ...] = (Sample, Amp, Compile, PygSparse, *EXACT)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """An ordered tuple of rungs over the baseline, with the name of its row."""
+    """An ordered tuple of rungs over the baseline, with the name of its row.
+
+    Of exact rungs in a row the last must act; the others may find nothing to do, which a note says.
+    """
 
     name: str
     rungs: tuple[Rung, ...] = ()
@@ -49,8 +53,12 @@ class Recipe:
 
     def on(self, setup: Setup) -> Setup:
         """The baseline's setup with every rung applied in order; raises Inapplicable with a rung's reason."""
-        for rung in self.rungs:
-            setup = rung.on(setup)
+        for is_exact, group in itertools.groupby(self.rungs, key=lambda rung: isinstance(rung, ExactRung)):
+            if is_exact:  # one fast model for all of them, built once
+                setup = apply_together(setup, tuple(rung for rung in group if isinstance(rung, ExactRung)))
+                continue
+            for rung in group:
+                setup = rung.on(setup)
         return setup
 
 
@@ -65,8 +73,20 @@ def tutorial(sample: Sample) -> tuple[Recipe, ...]:
     )
 
 
+def exact(sample: Sample) -> tuple[Recipe, ...]:
+    """The baseline, then each exact rung added to those before it. Nothing in it is sampled."""
+    rungs = [rung() for rung in EXACT]
+    return (
+        Recipe(name="baseline"),
+        *(
+            Recipe(name=f"{'+' if last else ''}{rung.name}", rungs=tuple(rungs[: last + 1]))
+            for last, rung in enumerate(rungs)
+        ),
+    )
+
+
 def full(sample: Sample) -> tuple[Recipe, ...]:
-    """The tutorial's, each rung alone, PyG's sparse path, and the other modes of torch.compile."""
+    """The tutorial's, each of its rungs alone, PyG's sparse path, the other modes of torch.compile, and the exact ones."""
     return (
         *tutorial(sample)[:3],
         Recipe(name="amp", rungs=(Amp(),)),
@@ -74,10 +94,11 @@ def full(sample: Sample) -> tuple[Recipe, ...]:
         *tutorial(sample)[3:],
         Recipe(name="compile:reduce-overhead", rungs=(Compile(mode="reduce-overhead"),)),
         Recipe(name="compile:max-autotune", rungs=(Compile(mode="max-autotune"),)),
+        *exact(sample)[1:],
     )
 
 
-LADDERS = {"tutorial": tutorial, "full": full}
+LADDERS = {"tutorial": tutorial, "exact": exact, "full": full}
 
 
 def ladder(name: str, *, num_neighbors: tuple[int, ...] | None, batch_size: int) -> tuple[Recipe, ...]:

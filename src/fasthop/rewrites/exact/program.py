@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
+from torch.fx.node import map_arg
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
 from fasthop.rewrites.exact.constant import Constant
@@ -198,8 +199,8 @@ class _Builder:
             old = self._alias(old)
             return self._rows_at(old, depth) if old in self.sets.rows else self._value(old)
 
-        args = fx.node.map_arg(node.args, read)
-        kwargs = fx.node.map_arg(node.kwargs, read)
+        args = map_arg(node.args, read)
+        kwargs = map_arg(node.kwargs, read)
         if node.op in ("call_module", "get_attr"):
             name = str(node.target)
             self.attributes[name] = operator.attrgetter(name)(self.entry)

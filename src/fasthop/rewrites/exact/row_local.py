@@ -54,7 +54,7 @@ MODULES: tuple[type[torch.nn.Module], ...] = (
 BATCH_NORMS: tuple[type[torch.nn.Module], ...] = (torch.nn.BatchNorm1d, PyGBatchNorm)
 
 
-def module_is_row_local(module: torch.nn.Module) -> bool:
+def module_is_row_local(module: Any) -> bool:
     """Whether a module of the user's leaves rows apart in its present mode."""
     kind = type(module)
     if kind is torch.nn.Sequential:

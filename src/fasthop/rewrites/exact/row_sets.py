@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch.fx.node import map_arg
 
 from fasthop.graph.note import Note, note
 from fasthop.rewrites.exact.call import read_call
@@ -208,8 +209,8 @@ def _evaluate(entry: Entry, node: fx.Node) -> None:
                 value = operator.attrgetter(str(node.target))(entry)
             else:
                 inputs = {source: source.meta["value"] for source in node.all_input_nodes}
-                args = fx.node.map_arg(node.args, lambda source: inputs[source])
-                kwargs = fx.node.map_arg(node.kwargs, lambda source: inputs[source])
+                args = map_arg(node.args, lambda source: inputs[source])
+                kwargs = map_arg(node.kwargs, lambda source: inputs[source])
                 if node.op == "call_function":
                     assert callable(node.target)
                     value = node.target(*args, **kwargs)

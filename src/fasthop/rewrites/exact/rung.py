@@ -41,28 +41,7 @@ class ExactRung(Rung):
         return learns_from_inputs(graph, weighted=setup.batches.batch.edge_weight is not None)
 
     def apply(self, setup: Setup) -> Setup:
-        assert isinstance(setup.batches, FullBatch)
-        before: Built | None = setup.exact
-        options = before.options if before is not None else ExactOptions()
-        options = dataclasses.replace(options, **{self.name: True})
-        graph = setup.task.graph
-        batch = setup.batches.batch
-        assert graph.x is not None
-        built = build_fast_model(
-            setup.original,
-            x=graph.x,
-            edge_index=graph.edge_index,
-            edge_weight=batch.edge_weight,
-            train_mask=graph.train_mask,
-            options=options,
-        )
-        inputs = (graph.x, graph.edge_index) + (() if batch.edge_weight is None else (batch.edge_weight,))
-        built.observe(*inputs)
-        if self.name not in built.acted:
-            raise Inapplicable(self.refusal(built))
-        return dataclasses.replace(
-            setup, model=built.model, exact=built, batches=FullBatch(batch_of(graph, batch, built))
-        )
+        return apply_together(setup, (self,))
 
     def refusal(self, built: Built) -> Note:
         """Why the rung did not act, from what the build found; one sentence."""
@@ -71,6 +50,46 @@ class ExactRung(Rung):
             or built.untraceable
             or note("Nothing in this model asks for it.", "此模型中没有它可以改进的地方。")
         )
+
+
+def apply_together(setup: Setup, rungs: tuple[ExactRung, ...]) -> Setup:
+    """The setup with these rungs, and those of before, in one fast model.
+
+    Raises Inapplicable with the reason of the last one where it does not act; what another one finds nothing to do
+    for is said in the notes.
+    """
+    reason = rungs[-1].missing(setup.device) or rungs[-1].check(setup)
+    if reason is not None:
+        raise Inapplicable(reason)
+    assert isinstance(setup.batches, FullBatch)
+    before: Built | None = setup.exact
+    options = before.options if before is not None else ExactOptions()
+    options = dataclasses.replace(options, **{rung.name: True for rung in rungs})
+    graph, batch = setup.task.graph, setup.batches.batch
+    assert graph.x is not None
+    built = build_fast_model(
+        setup.original,
+        x=graph.x,
+        edge_index=graph.edge_index,
+        edge_weight=batch.edge_weight,
+        train_mask=graph.train_mask,
+        options=options,
+    )
+    built.observe(graph.x, graph.edge_index, *(() if batch.edge_weight is None else (batch.edge_weight,)))
+    idle = [rung for rung in rungs if rung.name not in built.acted]
+    if rungs[-1] in idle:
+        raise Inapplicable(rungs[-1].refusal(built))
+    notes = tuple(
+        note(f"{rung.name} found nothing to do: {why['en']}", f"{rung.name} 无事可做：{why['zh']}")
+        for rung, why in ((rung, rung.refusal(built)) for rung in idle)
+    )
+    return dataclasses.replace(
+        setup,
+        model=built.model,
+        exact=built,
+        batches=FullBatch(batch_of(graph, batch, built)),
+        notes=setup.notes + notes,
+    )
 
 
 def batch_of(graph: Graph, batch: Batch, built: Built) -> Batch:
