@@ -157,15 +157,17 @@ def _guarded(
     left: dict[str, Note],
     acted: set[str],
 ) -> torch.nn.Module:
-    kept: dict[str, Any] = {}
+    graphs: list[KnownGraph] = []
+    constants: dict[bool, Constant] = {}
     known_x = Known(x)
 
     def prepared() -> KnownGraph:
-        if "graph" not in kept:
-            kept["graph"] = KnownGraph(
+        if not graphs:
+            kept = KnownGraph(
                 edge_index, edge_weight, NodeOrder.whole(csr), use_spmm=options.csr_spmm, acted=acted
             )
-        return kept["graph"]
+            graphs.append(kept)
+        return graphs[0]
 
     general = copy_sharing(model)
 
@@ -174,10 +176,10 @@ def _guarded(
             return None
         # Kept products of all nodes would stay beside the program's; an evaluation now and then does not need them.
         keeps = options.first_hop and general.training
-        if ("constant", keeps) not in kept:
+        if keeps not in constants:
             chosen = ExactOptions.of(*(n for n in options.names if n != "first_hop" or keeps))
-            kept["constant", keeps] = arranged_constant(x, NodeOrder.whole(csr), 0, chosen, acted)
-        return kept["constant", keeps]
+            constants[keeps] = arranged_constant(x, NodeOrder.whole(csr), 0, chosen, acted)
+        return constants[keeps]
 
     def guard(path: str, layer: MessagePassing) -> torch.nn.Module | None:
         if path in left:
