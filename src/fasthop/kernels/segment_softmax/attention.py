@@ -12,7 +12,7 @@ from fasthop.kernels.segment_softmax.check import check_gat, check_gatv2
 from fasthop.kernels.spmm.adjacency import Adjacency
 
 WIDEST = 1024
-"""Channels a head up to which a row of one head is compiled for; beyond it the plain reference computes."""
+"""Channels a head up to which a row of one head is compiled for on the CPU; beyond it the plain reference computes."""
 
 
 def gat(
@@ -104,8 +104,11 @@ def _attend(
     if not dropout_is_on():
         dropout = 0.0
     if dropout > 0:
-        drawn = torch.randint(2**63 - 1, (1,)) if seed is None else torch.as_tensor(seed, dtype=torch.int64)
-    if tensors[0].dim() == 3 and tensors[0].size(2) > WIDEST:
+        device = tensors[0].device
+        # On the tensors' device: a CUDA graph then draws another with every replay.
+        drawn = torch.randint(2**63 - 1, (1,), device=device) if seed is None else torch.as_tensor(seed)
+        drawn = drawn.to(device, torch.int64)
+    if tensors[0].dim() == 3 and tensors[0].size(2) > WIDEST and tensors[0].device.type == "cpu":
         return _by_reference(operator, adj, tensors, negative_slope, dropout, drawn)
     transposed = (None, None, None)
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):

@@ -38,15 +38,6 @@ def check_gatv2(
     _check_scores("att", att, x_l, (x_l.size(1), x_l.size(2)))
 
 
-def check_device(*tensors: Tensor | None) -> None:
-    """Raises InvalidConfig where a tensor is not on the CPU; for what is about to run, not for a trace."""
-    for tensor in tensors:
-        if tensor is not None and tensor.device.type != "cpu":
-            raise InvalidConfig(
-                f"attention has kernels for the CPU, and got a tensor on {tensor.device}; move all to the CPU."
-            )
-
-
 def _check_row(x: Tensor, name: str) -> None:
     if x.dim() != 3:
         raise InvalidConfig(

@@ -13,9 +13,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.library import custom_op, register_autograd, register_fake
 
+from fasthop.kernels.device import check_one_device, gpu_kernels
 from fasthop.kernels.segment_softmax import cpu
-from fasthop.kernels.segment_softmax.check import check_device, check_gat, check_gatv2
-from fasthop.kernels.spmm.op import csr_transpose
+from fasthop.kernels.segment_softmax.check import check_gat, check_gatv2
+from fasthop.kernels.spmm.op import DEVICES, csr_transpose
+
+
+def _gpu() -> Any:
+    return gpu_kernels("fasthop.kernels.segment_softmax.gpu")
 
 
 def run_gat(
@@ -37,12 +42,13 @@ def run_gat(
     Raises InvalidConfig or InvalidGraph for what cannot be.
     """
     check_gat(x, a_src, a_dst, rowptr, col, seed, dropout)
-    check_device(x, a_src, a_dst, rowptr, col, rowptr_t, col_t, perm)
-    sweep = cpu.Sweep(x.contiguous(), rowptr, col, None, slope=negative_slope, dropout=dropout, seed=seed)
-    return cpu.gat(sweep, a_src.contiguous(), a_dst.contiguous())
+    x, kept = x.contiguous(), {"slope": negative_slope, "dropout": dropout, "seed": seed}
+    if check_one_device("attention", x, a_src, a_dst, rowptr, col, rowptr_t, col_t, perm, seed).type != "cpu":
+        return _gpu().gat(x, a_src.contiguous(), a_dst.contiguous(), rowptr, col, **kept)
+    return cpu.gat(cpu.Sweep(x, rowptr, col, None, **kept), a_src.contiguous(), a_dst.contiguous())
 
 
-gat = custom_op("fasthop::gat", run_gat, mutates_args=(), device_types="cpu")
+gat = custom_op("fasthop::gat", run_gat, mutates_args=(), device_types=DEVICES)
 
 
 @register_fake("fasthop::gat")
@@ -82,12 +88,16 @@ def run_gat_grad(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients to x, a_src and a_dst; see gat_passes.py."""
     x, kept = x.contiguous(), {"slope": negative_slope, "dropout": dropout, "seed": seed}
+    a_src, a_dst, grad = a_src.contiguous(), a_dst.contiguous(), grad.contiguous()
+    if x.device.type != "cpu":
+        matrix = (rowptr, col, rowptr_t, col_t, perm)
+        return _gpu().gat_grad(grad, x, a_src, a_dst, matrix, out, stats, **kept)
     sweep = cpu.Sweep(x, rowptr, col, None, **kept)
     sweep_t = cpu.Sweep(x, rowptr_t, col_t, perm, **kept)
-    return cpu.gat_grad(sweep, sweep_t, a_src.contiguous(), a_dst.contiguous(), out, stats, grad.contiguous())
+    return cpu.gat_grad(sweep, sweep_t, a_src, a_dst, out, stats, grad)
 
 
-gat_grad = custom_op("fasthop::gat_grad", run_gat_grad, mutates_args=(), device_types="cpu")
+gat_grad = custom_op("fasthop::gat_grad", run_gat_grad, mutates_args=(), device_types=DEVICES)
 
 
 @register_fake("fasthop::gat_grad")
@@ -115,12 +125,13 @@ def run_gatv2(
     Arguments and errors as those of `gat`; see reference.py.
     """
     check_gatv2(x_l, x_r, att, rowptr, col, seed, dropout)
-    check_device(x_l, x_r, att, rowptr, col, rowptr_t, col_t, perm)
-    sweep = cpu.Sweep(x_l.contiguous(), rowptr, col, None, slope=negative_slope, dropout=dropout, seed=seed)
-    return cpu.gatv2(sweep, x_r.contiguous(), att.contiguous())
+    x_l, kept = x_l.contiguous(), {"slope": negative_slope, "dropout": dropout, "seed": seed}
+    if check_one_device("attention", x_l, x_r, att, rowptr, col, rowptr_t, col_t, perm, seed).type != "cpu":
+        return _gpu().gatv2(x_l, x_r.contiguous(), att.contiguous(), rowptr, col, **kept)
+    return cpu.gatv2(cpu.Sweep(x_l, rowptr, col, None, **kept), x_r.contiguous(), att.contiguous())
 
 
-gatv2 = custom_op("fasthop::gatv2", run_gatv2, mutates_args=(), device_types="cpu")
+gatv2 = custom_op("fasthop::gatv2", run_gatv2, mutates_args=(), device_types=DEVICES)
 
 
 @register_fake("fasthop::gatv2")
@@ -162,13 +173,16 @@ def run_gatv2_grad(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients to x_l, x_r and att; see gatv2_passes.py."""
     x_l, kept = x_l.contiguous(), {"slope": negative_slope, "dropout": dropout, "seed": seed}
+    x_r, att, grad = x_r.contiguous(), att.contiguous(), grad.contiguous()
+    if x_l.device.type != "cpu":
+        matrix = (rowptr, col, rowptr_t, col_t, perm)
+        return _gpu().gatv2_grad(grad, x_l, x_r, att, matrix, out, weight, shares, **kept)
     sweep = cpu.Sweep(x_l, rowptr, col, None, **kept)
     sweep_t = cpu.Sweep(x_l, rowptr_t, col_t, perm, **kept)
-    x_r, att, grad = x_r.contiguous(), att.contiguous(), grad.contiguous()
     return cpu.gatv2_grad(sweep, sweep_t, x_r, att, out, weight, shares, grad)
 
 
-gatv2_grad = custom_op("fasthop::gatv2_grad", run_gatv2_grad, mutates_args=(), device_types="cpu")
+gatv2_grad = custom_op("fasthop::gatv2_grad", run_gatv2_grad, mutates_args=(), device_types=DEVICES)
 
 
 @register_fake("fasthop::gatv2_grad")

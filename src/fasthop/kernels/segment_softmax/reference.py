@@ -80,7 +80,7 @@ def segment_softmax(score: Tensor, rowptr: Tensor) -> Tensor:
 
 def rows_of(rowptr: Tensor) -> Tensor:
     """The row of each entry: int64 [E]."""
-    return torch.repeat_interleave(torch.arange(rowptr.numel() - 1), rowptr.diff())
+    return torch.repeat_interleave(torch.arange(rowptr.numel() - 1, device=rowptr.device), rowptr.diff())
 
 
 def dropout_factor(seed: int, num_entries: int, heads: int, dropout: float) -> Tensor:

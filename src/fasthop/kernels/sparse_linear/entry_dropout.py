@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.library import custom_op, register_fake
 
 from fasthop.jit import kernel
+from fasthop.kernels.device import check_one_device, gpu_kernels
 from fasthop.kernels.sample.draw import WEYL, draw_key, mix
 
 
@@ -24,15 +25,19 @@ def _scale(out, perm, is_permuted, key, threshold, scale):
         out[e] = scale if bits < threshold else 0.0
 
 
-@custom_op("fasthop::entry_dropout", mutates_args=(), device_types="cpu")
+@custom_op("fasthop::entry_dropout", mutates_args=(), device_types=("cpu", "cuda"))
 def entry_dropout(
     seed: Tensor, num_entries: int, p: float, perm: Tensor | None, dtype: torch.dtype
 ) -> Tensor:
     """The factor of each entry: 1 / (1 - p) for those that stay, 0 for the others; [num_entries] of `dtype`.
 
     seed: int64, one element. perm: the factors come in this order of the places (a transpose's); None as they are.
-    Exact to 2^-53 in p. dtype: float32 or float64.
+    Exact to 2^-53 in p. dtype: float32 or float64. The result is on seed's device; the draws are the same on each.
     """
+    if check_one_device("dropout on entries", seed, perm).type == "cuda":
+        return gpu_kernels("fasthop.kernels.sparse_linear.gpu").entry_dropout(
+            seed, num_entries, p, perm, dtype
+        )
     out = torch.empty(num_entries, dtype=dtype)
     order = torch.empty(0, dtype=torch.int32) if perm is None else perm
     kept = 1.0 - p

@@ -38,14 +38,14 @@ class SparseFeatures:
         x = x.detach()
         if x.layout == torch.sparse_coo:
             x = x.coalesce()
-            rowptr = torch.zeros(x.size(0) + 1, dtype=torch.int64)
+            rowptr = torch.zeros(x.size(0) + 1, dtype=torch.int64, device=x.device)
             torch.cumsum(torch.bincount(x.indices()[0], minlength=x.size(0)), 0, out=rowptr[1:])
             col, value = x.indices()[1], x.values()
         elif x.layout == torch.sparse_csr:
             rowptr, col, value = x.crow_indices().long(), x.col_indices(), x.values()
         else:
             row, col = x.nonzero(as_tuple=True)
-            rowptr = torch.zeros(x.size(0) + 1, dtype=torch.int64)
+            rowptr = torch.zeros(x.size(0) + 1, dtype=torch.int64, device=x.device)
             torch.cumsum(torch.bincount(row, minlength=x.size(0)), 0, out=rowptr[1:])
             value = x[row, col]
         constant = None if bool((value == 1).all()) else value.contiguous()
@@ -75,10 +75,12 @@ class SparseFeatures:
             raise InvalidConfig(f"a dropout probability lies between 0 and 1, and got {p!r}.")
         if p == 0 or not dropout_is_on():
             return self
+        device = self.matrix.rowptr.device
         if seed is None:
-            seed = torch.randint(2**62, (1,))
-        elif not isinstance(seed, Tensor):
-            seed = torch.tensor([seed], dtype=torch.int64)
+            # On the features' device: a CUDA graph then draws another with every replay.
+            seed = torch.randint(2**62, (1,), device=device)
+        else:
+            seed = torch.as_tensor(seed, dtype=torch.int64).reshape(1).to(device)
         scale = entry_dropout(seed, self.num_entries, p, None, dtype)
         scale_t = entry_dropout(seed, self.num_entries, p, self.matrix.transposed[2], dtype)
         return SparseFeatures(self.matrix, scale, scale_t)

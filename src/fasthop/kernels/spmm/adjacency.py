@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fasthop.errors import InvalidGraph
+from fasthop.kernels.device import check_one_device
 from fasthop.kernels.spmm import op
 from fasthop.kernels.spmm.transpose import transpose
 
@@ -41,6 +42,7 @@ class Adjacency:
         value: Tensor | None = None,
         transposed: tuple[Tensor, Tensor, Tensor] | None = None,
     ) -> None:
+        check_one_device("spmm", rowptr, col, value, *(transposed or ()))
         _check(rowptr, col, num_cols)
         self.rowptr, self.col, self.num_cols = rowptr.contiguous(), col.contiguous(), num_cols
         self.value = value
@@ -98,13 +100,13 @@ class Adjacency:
 def spmm(adj: Adjacency, x: Tensor, *, reduce: str = "sum", implementation: str = "auto") -> Tensor:
     """out[i] = reduce over the entries e of row i of value[e] * x[col[e]]: [num_rows, C] in x's dtype.
 
-    x: [num_cols, C], float32, float64, bfloat16 or float16; half precision is summed in float32, float16 by a
-    copy of x. reduce: "sum", "mean", "max" or "min"; a row without entries is 0. Gradients reach x and,
+    x: [num_cols, C], float32, float64, bfloat16 or float16, on the matrix's device; half precision is summed in float32,
+    float16 by a copy of x (on CUDA only for weighted extrema). reduce: "sum", "mean", "max" or "min"; a row without entries is 0. Gradients reach x and,
     where they are asked for, the values. implementation: "auto" takes the quickest on this machine
     (dispatch.py); a name pins it, and with it the bits.
     Raises InvalidConfig for an x that does not fit, or a reduction or an implementation that is not known.
     """
-    if x.dtype == torch.float16:
+    if x.dtype == torch.float16 and not (x.is_cuda and (adj.value is None or reduce in ("sum", "mean"))):
         return spmm(adj, x.float(), reduce=reduce, implementation=implementation).half()
     if x.dim() == 2 and x.size(0) != adj.num_cols:
         raise InvalidGraph(

@@ -19,13 +19,15 @@ from torch import Tensor
 
 from fasthop.cache import cache_dir
 from fasthop.errors import InvalidConfig
-from fasthop.kernels.spmm import cpu, mkl, reference
+from fasthop.kernels.device import check_one_device, gpu_kernels
+from fasthop.kernels.spmm import cpu, cusparse, mkl, reference
+from fasthop.machine.clock import synchronizer
 from fasthop.machine.fingerprint import machine_id
 
 log = logging.getLogger("fasthop.kernels")
 
-IMPLEMENTATIONS = ("auto", "numba", "mkl", "reference")
-# MKL must win by this much, so that two near-equals do not change places from machine to machine.
+IMPLEMENTATIONS = ("auto", "numba", "mkl", "triton", "cusparse", "reference")
+# A library (MKL, cuSPARSE) must win by this much, so that two near-equals do not change places from machine to machine.
 MARGIN = 0.9
 _SECONDS_PER_CHOICE = 0.1
 _MAX_ROUNDS = 10
@@ -36,7 +38,7 @@ _lock = threading.Lock()
 class Choice:
     """What was chosen for one kind of call, and the best time of each candidate.
 
-    shape: the kind of call in words, as `shape_of` gives it. implementation: "numba" or "mkl".
+    shape: the kind of call in words, as `shape_of` gives it. implementation: "numba" or "mkl"; on CUDA "triton" or "cusparse".
     time_us: microseconds by implementation; empty where there was nothing to choose from.
     """
 
@@ -55,22 +57,26 @@ def run(
     x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None, reduce: str, implementation: str
 ) -> Tensor:
     """spmm by the named implementation; "auto" takes the one that `choose` finds. Raises InvalidConfig for another
-    name, and where MKL is asked for what it does not do."""
-    for tensor in (x, rowptr, col, value):
-        if tensor is not None and tensor.device.type != "cpu":
-            raise InvalidConfig(
-                f"spmm has kernels for the CPU, and got a tensor on {tensor.device}; move x and the matrix to the CPU."
-            )
+    name, for one that is another device's, and where a library is asked for what it does not do."""
+    device = check_one_device("spmm", x, rowptr, col, value)
     if implementation == "auto":
         implementation = choose(x, rowptr, col, value, reduce).implementation
+    if implementation in _DEVICE and _DEVICE[implementation] != device.type:
+        raise InvalidConfig(
+            f"implementation={implementation!r} is for {_DEVICE[implementation]} tensors, and got them on {device}; take "
+            "'auto' or move them."
+        )
     if implementation == "numba":
         return cpu.spmm(x, rowptr, col, value, reduce)
-    if implementation == "mkl":
-        if not mkl.serves(x, reduce):
+    if implementation == "triton":
+        return gpu_kernels("fasthop.kernels.spmm.gpu").spmm(x, rowptr, col, value, reduce)
+    if implementation in ("mkl", "cusparse"):
+        library, name = (mkl, "MKL") if implementation == "mkl" else (cusparse, "cuSPARSE")
+        if not library.serves(x, reduce):
             raise InvalidConfig(
-                f"MKL does not do reduce={reduce!r} in {x.dtype} here; take implementation='numba' or 'auto'."
+                f"{name} does not do reduce={reduce!r} in {x.dtype} here; take implementation={_OURS[device.type]!r} or 'auto'."
             )
-        return mkl.spmm(x, rowptr, col, value, reduce)
+        return library.spmm(x, rowptr, col, value, reduce)
     if implementation == "reference":
         return reference.spmm(x, rowptr, col, value, reduce)
     raise InvalidConfig(f"implementation is one of {', '.join(IMPLEMENTATIONS)}, and got {implementation!r}.")
@@ -78,9 +84,11 @@ def run(
 
 def choose(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None, reduce: str) -> Choice:
     """The choice for this kind of call: known, or read from the machine's cache, or measured now (about 0.1 s, at
-    least two calls of each) and kept. Where only one implementation serves, nothing is measured."""
-    if not mkl.serves(x, reduce) or col.numel() == 0 or x.numel() == 0:
-        return _ONLY_NUMBA
+    least two calls of each) and kept. Where only one implementation serves, nothing is measured; nor while a CUDA graph
+    is captured, which cannot wait for a clock: what was not chosen before is then Triton's."""
+    library = mkl if x.device.type == "cpu" else cusparse
+    if not library.serves(x, reduce) or col.numel() == 0 or x.numel() == 0:
+        return _ONLY[x.device.type]
     # The words of a shape take 4 us to write, on Cora a tenth of a product: what this process has seen goes by numbers.
     key = (
         x.dtype,
@@ -91,8 +99,11 @@ def choose(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None, reduce:
         x.size(0).bit_length(),
         col.numel().bit_length(),
         torch.get_num_threads(),
+        x.device,
     )
     choice = _seen.get(key)
+    if choice is None and x.is_cuda and torch.cuda.is_current_stream_capturing():
+        return _ONLY["cuda"]
     if choice is None:
         choice = _seen[key] = _known_or_measured(x, rowptr, col, value)
     return choice
@@ -111,10 +122,15 @@ def _known_or_measured(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | N
 
 def shape_of(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None) -> str:
     """The kind of call: what decides which implementation is quicker, sizes to the nearest power of two."""
+    where = (
+        f"{torch.get_num_threads()} threads"
+        if x.device.type == "cpu"
+        else torch.cuda.get_device_name(x.device)
+    )
     return (
         f"{str(x.dtype).removeprefix('torch.')} x {x.size(1)}, {'weighted' if value is not None else 'unweighted'}, "
         f"{str(col.dtype).removeprefix('torch.')}, rows 2^{rowptr.numel().bit_length()}, "
-        f"columns 2^{x.size(0).bit_length()}, entries 2^{col.numel().bit_length()}, {torch.get_num_threads()} threads"
+        f"columns 2^{x.size(0).bit_length()}, entries 2^{col.numel().bit_length()}, {where}"
     )
 
 
@@ -125,14 +141,20 @@ def forget() -> None:
 
 
 _seen: dict[tuple[object, ...], Choice] = {}
-_ONLY_NUMBA = Choice(shape="any", implementation="numba", time_us={})
+_DEVICE = {"numba": "cpu", "mkl": "cpu", "triton": "cuda", "cusparse": "cuda"}
+_OURS = {"cpu": "numba", "cuda": "triton"}
+_ONLY = {
+    device: Choice(shape="any", implementation=implementation, time_us={})
+    for device, implementation in _OURS.items()
+}
 
 
 def _measure(shape: str, x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None) -> Choice:
+    ours, library = ("numba", "mkl") if x.device.type == "cpu" else ("triton", "cusparse")
     candidates: dict[str, Callable[[], Tensor]] = {
-        "numba": lambda: cpu.spmm(x, rowptr, col, value, "sum"),
-        "mkl": lambda: mkl.spmm(x, rowptr, col, value, "sum"),
+        name: lambda name=name: run(x, rowptr, col, value, "sum", name) for name in (ours, library)
     }
+    wait = synchronizer(x.device)
     for call in candidates.values():
         call()
     best = dict.fromkeys(candidates, float("inf"))
@@ -141,10 +163,12 @@ def _measure(shape: str, x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor |
         if round_ and time.perf_counter() > end:
             break
         for name, call in candidates.items():
+            wait()
             start = time.perf_counter()
             call()
+            wait()
             best[name] = min(best[name], (time.perf_counter() - start) * 1e6)
-    winner = "mkl" if best["mkl"] < MARGIN * best["numba"] else "numba"
+    winner = library if best[library] < MARGIN * best[ours] else ours
     log.debug("spmm of %s: %s (%s)", shape, winner, best)
     return Choice(
         shape=shape, implementation=winner, time_us={name: round(us, 1) for name, us in best.items()}

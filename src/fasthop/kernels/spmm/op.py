@@ -14,14 +14,16 @@ from torch import Tensor
 from torch.library import custom_op, register_autograd, register_fake
 
 from fasthop.errors import InvalidConfig, InvalidGraph
+from fasthop.kernels.device import check_one_device, gpu_kernels
 from fasthop.kernels.spmm import cpu, dispatch
 from fasthop.kernels.spmm.transpose import perm_dtype, transpose
 
 REDUCTIONS = ("sum", "mean", "max", "min")
 DTYPES = (torch.float32, torch.float64, torch.bfloat16)
+DEVICES = ("cpu", "cuda")
 
 
-@custom_op("fasthop::spmm", mutates_args=(), device_types="cpu")
+@custom_op("fasthop::spmm", mutates_args=(), device_types=DEVICES)
 def spmm(
     x: Tensor,
     rowptr: Tensor,
@@ -68,9 +70,9 @@ def check(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None, reduce: 
             f"x must have two dimensions, nodes x channels, and got the shape {list(x.shape)}; "
             "a vector is x.unsqueeze(1)."
         )
-    if x.dtype not in DTYPES:
+    if x.dtype not in DTYPES and not (x.dtype == torch.float16 and x.device.type == "cuda"):
         raise InvalidConfig(
-            f"spmm computes in float32, float64 and bfloat16, and got x of {x.dtype}; convert it."
+            f"spmm computes in float32, float64 and bfloat16 (on CUDA in float16, too), and got x of {x.dtype}; convert it."
         )
     if reduce not in REDUCTIONS:
         raise InvalidConfig(f"reduce must be one of {', '.join(REDUCTIONS)}, and got {reduce!r}.")
@@ -94,7 +96,7 @@ def check(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None, reduce: 
             )
 
 
-@custom_op("fasthop::csr_transpose", mutates_args=(), device_types="cpu")
+@custom_op("fasthop::csr_transpose", mutates_args=(), device_types=DEVICES)
 def csr_transpose(rowptr: Tensor, col: Tensor, num_cols: int) -> tuple[Tensor, Tensor, Tensor]:
     """(rowptr_t, col_t, perm); see transpose.py."""
     return transpose(rowptr, col, num_cols)
@@ -106,10 +108,17 @@ def _csr_transpose_fake(rowptr: Tensor, col: Tensor, num_cols: int) -> tuple[Ten
     return rowptr.new_empty(num_cols + 1), torch.empty_like(col), perm
 
 
-@custom_op("fasthop::sddmm", mutates_args=(), device_types="cpu")
+def _kernels(*tensors: Tensor | None) -> Any:
+    """The module with the kernels of the tensors' device."""
+    if check_one_device("spmm", *tensors).type == "cpu":
+        return cpu
+    return gpu_kernels("fasthop.kernels.spmm.gpu")
+
+
+@custom_op("fasthop::sddmm", mutates_args=(), device_types=DEVICES)
 def sddmm(x: Tensor, rowptr: Tensor, col: Tensor, grad: Tensor) -> Tensor:
     """out[e] = dot(grad[i], x[col[e]]) for entry e of row i: [E], float32 for bfloat16, else x's dtype."""
-    return cpu.sddmm(x.contiguous(), rowptr, col, grad.contiguous())
+    return _kernels(x, rowptr, col, grad).sddmm(x.contiguous(), rowptr, col, grad.contiguous())
 
 
 @register_fake("fasthop::sddmm")
@@ -117,12 +126,13 @@ def _sddmm_fake(x: Tensor, rowptr: Tensor, col: Tensor, grad: Tensor) -> Tensor:
     return torch.empty_like(col, dtype=torch.promote_types(x.dtype, torch.float32))
 
 
-@custom_op("fasthop::spmm_tie_share", mutates_args=(), device_types="cpu")
+@custom_op("fasthop::spmm_tie_share", mutates_args=(), device_types=DEVICES)
 def tie_share(
     x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None, y: Tensor, grad: Tensor
 ) -> Tensor:
     """grad[i] over the number of entries that tie for the extremum y[i], as torch counts them; see rows.py."""
-    return cpu.tie_share(x.contiguous(), rowptr, col, value, y.contiguous(), grad.contiguous())
+    kernels = _kernels(x, rowptr, col, value, y, grad)
+    return kernels.tie_share(x.contiguous(), rowptr, col, value, y.contiguous(), grad.contiguous())
 
 
 @register_fake("fasthop::spmm_tie_share")
@@ -132,12 +142,13 @@ def _tie_share_fake(
     return torch.empty_like(y, memory_format=torch.contiguous_format)
 
 
-@custom_op("fasthop::spmm_extremum_grad", mutates_args=(), device_types="cpu")
+@custom_op("fasthop::spmm_extremum_grad", mutates_args=(), device_types=DEVICES)
 def extremum_grad(
     x: Tensor, rowptr_t: Tensor, col_t: Tensor, value_t: Tensor | None, y: Tensor, share: Tensor
 ) -> Tensor:
     """The gradient to x of max and min, by the transpose; see rows.py."""
-    return cpu.extremum_grad(x.contiguous(), rowptr_t, col_t, value_t, y.contiguous(), share.contiguous())
+    kernels = _kernels(x, rowptr_t, col_t, value_t, y, share)
+    return kernels.extremum_grad(x.contiguous(), rowptr_t, col_t, value_t, y.contiguous(), share.contiguous())
 
 
 @register_fake("fasthop::spmm_extremum_grad")
@@ -147,12 +158,13 @@ def _extremum_grad_fake(
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-@custom_op("fasthop::spmm_extremum_value_grad", mutates_args=(), device_types="cpu")
+@custom_op("fasthop::spmm_extremum_value_grad", mutates_args=(), device_types=DEVICES)
 def extremum_value_grad(
     x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor, y: Tensor, share: Tensor
 ) -> Tensor:
     """The gradient to the values of max and min: [E]; see rows.py."""
-    return cpu.extremum_value_grad(x.contiguous(), rowptr, col, value, y.contiguous(), share.contiguous())
+    kernels = _kernels(x, rowptr, col, value, y, share)
+    return kernels.extremum_value_grad(x.contiguous(), rowptr, col, value, y.contiguous(), share.contiguous())
 
 
 @register_fake("fasthop::spmm_extremum_value_grad")

@@ -16,7 +16,9 @@ def spmm(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None = None, re
     out: [num_rows, C] in x's dtype; bfloat16 is summed in float32. Differentiable in x and value.
     """
     num_rows = rowptr.numel() - 1
-    row = torch.repeat_interleave(torch.arange(num_rows), rowptr.diff(), output_size=col.numel())
+    row = torch.repeat_interleave(
+        torch.arange(num_rows, device=rowptr.device), rowptr.diff(), output_size=col.numel()
+    )
     dtype = torch.promote_types(x.dtype, torch.float32) if reduce in ("sum", "mean") else x.dtype
     messages = x.to(dtype)[col.long()]
     if value is not None:
