@@ -84,7 +84,7 @@ class FastChebConv(FastLayer):
         return self.transforms_first(x, first, num_in, num_out, own=False, num_rows=first.num_cols)
 
     def _matrix(self, x: Value, hops: Hops, hop: int) -> Matrix:
-        layer: ChebConv = self.layer
+        layer: Any = self.layer
         dtype = dtype_of(x)
         return normalised(
             hops,

@@ -51,7 +51,8 @@ class FastClusterGCNConv(FastLayer):
             edge_index = remove_self_loops(edge_index)[0]
             edge_index = add_self_loops(edge_index, num_nodes=hops.num_nodes)[0]
             source, target = edge_index
-            value = 1 / degree(target, hops.num_nodes).to(dtype).index_select(0, target)
+            # In torch's default dtype whatever x's is, as PyG has it.
+            value = 1 / degree(target, hops.num_nodes).index_select(0, target)
             return edge_index, value.where(source != target, value + diag_lambda * value)
 
         return normalised(hops, ("cluster", diag_lambda), dtype, entries)

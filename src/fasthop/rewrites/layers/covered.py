@@ -64,7 +64,7 @@ def changed(layer: MessagePassing) -> Note | None:
     for place, part in layer.named_children():
         if place in ("aggr_module", "nn"):
             continue
-        for each in part if place == "lins" else (part,):
+        for each in part.children() if place == "lins" else (part,):
             if type(each) not in LINEAR:
                 return note(
                     f"{name} has a {type(each).__name__} where PyG has a linear map ({place}).",

@@ -24,7 +24,7 @@ class FastGCN2Conv(FastLayer):
 
     @classmethod
     def refusal(cls, layer: GCN2Conv) -> Note | None:
-        return aggregates_by_other(layer)
+        return aggregates_by_other(layer, "sum", "mean")  # PyG has no gradient for the others
 
     def forward(self, x: Value, hops: Hops, x_0: Value | None = None) -> Tensor:
         """x_0: at least size(depth) rows of the initial features, which must be given."""
@@ -33,14 +33,14 @@ class FastGCN2Conv(FastLayer):
         reduce = aggregation(layer) or "sum"
         alpha, beta = layer.alpha, layer.beta
         # (1 - alpha) stands in the matrix's values, which are there anyway.
-        scales = layer.normalize and reduce in ("sum", "mean")
+        scales = layer.normalize
         if layer.normalize:
             scale = 1 - alpha if scales else 1.0
             matrix = gcn_matrix(hops, x, add_self_loops=layer.add_self_loops, scale=scale)
         else:
             matrix = plain_matrix(hops, x)
         product = times(matrix, x, reduce)
-        # A product that is kept, or one that needs its result for the gradient, is not written into.
+        # A product that is kept is not written into.
         is_own = scales and isinstance(product, Tensor)
         out = dense(product) if is_own else dense(product) * (1.0 if scales else 1 - alpha)
         initial = dense(head(x_0, hops.num_out))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
@@ -26,10 +28,11 @@ def gcn_matrix(
     dtype = dtype_of(x)
 
     def entries(edge_index: Tensor, edge_weight: Tensor | None) -> Edges:
-        edge_index, value = gcn_norm(
+        looped: Any
+        looped, value = gcn_norm(
             edge_index, edge_weight, hops.num_nodes, improved, add_self_loops, "source_to_target", dtype
         )
-        return edge_index, value if scale == 1 or value is None else scale * value
+        return looped, value if scale == 1 or value is None else scale * value
 
     return normalised(hops, ("gcn_norm", improved, add_self_loops, scale), dtype, entries, hop=hop)
 
