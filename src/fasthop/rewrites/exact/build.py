@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +30,7 @@ class Built:
 
     left: why each layer that is left as it is stays so, by its path. untraceable: why there is no program.
     mixes: why rows cannot be cut or reordered. acted: the names of the rungs that changed what was computed, known after
-    `observe`.
+    `observe`. num_hops: how far a row of the output reaches.
     """
 
     model: FastModel
@@ -41,6 +40,7 @@ class Built:
     untraceable: Note | None = None
     mixes: Note | None = None
     order: NodeOrder
+    num_hops: int = 0
     program: Program | None = None
     acted: set[str] = field(default_factory=set)
 
@@ -120,6 +120,7 @@ def build_fast_model(
         untraceable=untraceable,
         mixes=sets.mixes,
         order=order,
+        num_hops=sets.num_hops,
         program=program,
         acted=acted,
     )

@@ -60,7 +60,7 @@ def module_is_row_local(module: Any) -> bool:
     if kind is torch.nn.Sequential:
         return all(module_is_row_local(part) for part in module.children())
     if kind is torch.nn.LayerNorm:
-        return True  # over trailing dimensions, and a value of rows has at least one of those
+        return len(module.normalized_shape) == 1  # over two it may reach over the rows
     if kind in (torch.nn.Softmax, torch.nn.LogSoftmax):
         return module.dim in (1, -1)
     if kind is PyGLayerNorm:
@@ -83,7 +83,7 @@ def call_is_row_local(
     """
     target = node.target
     if target in ELEMENTWISE or (node.op == "call_method" and target in ELEMENTWISE_METHODS):
-        return (
+        return bool(
             not node.kwargs.get("inplace")
             and "out" not in node.kwargs
             and _broadcasts_by_row(node, num_dims, is_rows)
@@ -99,9 +99,11 @@ def call_is_row_local(
         shape = node.args[1:]
         if len(shape) == 1 and isinstance(shape[0], tuple | list):
             shape = tuple(shape[0])
-        return len(shape) >= 1 and shape[0] == -1 and all(isinstance(n, int) and n > 0 for n in shape[1:])
+        if not shape or shape[0] != -1:
+            return False
+        return all(isinstance(n, int) and n > 0 for n in shape[1:])
     if target in ("flatten", torch.flatten):
-        return node.args[1:] in ((1,), (1, -1)) or (node.args[1:] == () and node.kwargs == {"start_dim": 1})
+        return node.args[1:] in ((1,), (1, -1)) or (not node.args[1:] and dict(node.kwargs) == {"start_dim": 1})
     if target is operator.getitem:
         return _keeps_rows(node.args[1])
     return False
