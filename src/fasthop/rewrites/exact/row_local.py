@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import fx
+from torch_geometric.nn import MLP
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 from torch_geometric.nn.models.jumping_knowledge import JumpingKnowledge
 from torch_geometric.nn.norm import BatchNorm as PyGBatchNorm
@@ -57,7 +58,7 @@ BATCH_NORMS: tuple[type[torch.nn.Module], ...] = (torch.nn.BatchNorm1d, PyGBatch
 def module_is_row_local(module: Any) -> bool:
     """Whether a module of the user's leaves rows apart in its present mode."""
     kind = type(module)
-    if kind is torch.nn.Sequential:
+    if kind in (torch.nn.Sequential, torch.nn.ModuleList, MLP):
         return all(module_is_row_local(part) for part in module.children())
     if kind is torch.nn.LayerNorm:
         return len(module.normalized_shape) == 1  # over two it may reach over the rows
@@ -103,7 +104,9 @@ def call_is_row_local(
             return False
         return all(isinstance(n, int) and n > 0 for n in shape[1:])
     if target in ("flatten", torch.flatten):
-        return node.args[1:] in ((1,), (1, -1)) or (not node.args[1:] and dict(node.kwargs) == {"start_dim": 1})
+        return node.args[1:] in ((1,), (1, -1)) or (
+            not node.args[1:] and dict(node.kwargs) == {"start_dim": 1}
+        )
     if target is operator.getitem:
         return _keeps_rows(node.args[1])
     return False

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch.fx.node import map_arg
+from torch_geometric.nn import MLP
 
 from fasthop.graph.note import Note, note
 from fasthop.rewrites.exact.call import read_call
@@ -86,6 +87,7 @@ def analyse(entry: Entry, graph: fx.Graph, options: Any) -> RowSets:
             site = _site(entry, node, inputs, options)
             if isinstance(site, Site):
                 sets.sites[node] = site
+                sets.mixes = sets.mixes or _mixes_inside(site, options)
                 if site.x not in sets.rows or (site.x_0 is not None and site.x_0 not in sets.rows):
                     sets.mixes = sets.mixes or note(
                         f"{name_of(entry, node)} is given something else than rows of nodes.",
@@ -152,12 +154,6 @@ def _site(entry: Entry, node: fx.Node, inputs: Placeholders, options: Any) -> Si
             f"{name} 使用的边由 forward 现场生成。",
         )
     fast = fast_layer(layer, options)
-    inner = next((part for part in fast.inner_modules() if not module_is_row_local(part)), None)
-    if inner is not None:
-        return note(
-            f"{name} has a {_mixing(inner)} inside, which is not known to leave the nodes' rows apart.",
-            f"{name} 内部的 {_mixing(inner)} 可能混合不同节点的行。",
-        )
     if not isinstance(call.x, fx.Node) or not isinstance(call.x_0, fx.Node | None):
         return note(f"{name} is called with a pair of inputs.", f"{name} 的输入是一对张量。")
     return Site(
@@ -170,9 +166,24 @@ def _site(entry: Entry, node: fx.Node, inputs: Placeholders, options: Any) -> Si
     )
 
 
+def _mixes_inside(site: Site, options: Any) -> Note | None:
+    """What of the user's own modules in a layer, such as GINConv's nn, may mix rows."""
+    name = type(site.layer).__name__
+    for part in fast_layer(site.layer, options).inner_modules():
+        if not module_is_row_local(part):
+            return note(
+                f"{name} has a {_mixing(part)} inside, which is not known to leave the nodes' rows apart.",
+                f"{name} 内部的 {_mixing(part)} 可能混合不同节点的行。",
+            )
+    return None
+
+
 def _mixing(module: torch.nn.Module) -> str:
-    if type(module) is torch.nn.Sequential:
-        return next(_mixing(part) for part in module.children() if not module_is_row_local(part))
+    for part in module.children():
+        if isinstance(module, torch.nn.Sequential | torch.nn.ModuleList | MLP) and not module_is_row_local(
+            part
+        ):
+            return _mixing(part)
     return type(module).__name__
 
 
