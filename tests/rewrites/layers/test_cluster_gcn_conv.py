@@ -16,7 +16,7 @@ def test_equals_pyg(options, num_out):
 
 
 def test_no_edges_deeper_and_float32():
-    layer = ClusterGCNConv(NUM_FEATURES, 4, diag_lambda=0.2)
+    layer = ClusterGCNConv(NUM_FEATURES, 3, diag_lambda=0.2)
     check(layer, graph=empty_graph())
     check(layer, depth=1)
     check(layer, dtype=torch.float32, tolerance=2e-5)

@@ -13,11 +13,11 @@ from tests.rewrites.layers.against_pyg import check, empty_graph, reason
 
 NODE = {"mode": "node"}  # PyG's LayerNorm mixes the rows unless it is told not to
 NETS = {
-    "narrowing": lambda: Sequential(Linear(F, 4), ReLU(), Linear(4, 3)),
-    "widening": lambda: Sequential(Linear(F, 20), ReLU(), Linear(20, 3)),
+    "narrowing": lambda: Sequential(Linear(F, 3), ReLU(), Linear(3, 3)),
+    "widening": lambda: Sequential(Linear(F, 14), ReLU(), Linear(14, 3)),
     "one map": lambda: Linear(F, 3, bias=False),
     "one in a chain": lambda: Sequential(Linear(F, 3)),
-    "mlp": lambda: MLP([F, 4, 3], norm=None),
+    "mlp": lambda: MLP([F, 3, 3], norm=None),
     "mlp, normalised": lambda: MLP(
         [F, 4, 4, 3], norm="layer_norm", norm_kwargs=NODE, act="tanh", act_first=True
     ),
@@ -53,8 +53,8 @@ def test_eps_that_is_set_later_is_read():
 
 
 def test_batch_norm_is_the_users_own_and_follows_the_mode():
-    norm = BatchNorm1d(4)
-    layer = GINConv(Sequential(Linear(F, 4), norm, ReLU(), Linear(4, 3)))
+    norm = BatchNorm1d(3)
+    layer = GINConv(Sequential(Linear(F, 3), norm, ReLU(), Linear(3, 3)))
     fast = fast_layer(layer, ExactOptions.all())
     assert fast.inner_modules() == (layer.nn,)
     assert [id(p) for p in fast.parameters()] == [id(p) for p in layer.parameters()]
@@ -62,11 +62,11 @@ def test_batch_norm_is_the_users_own_and_follows_the_mode():
 
 
 def test_dropout_in_an_mlp_follows_the_mode():
-    layer = GINConv(MLP([F, 4, 3], dropout=0.9, norm=None))
+    layer = GINConv(MLP([F, 3, 3], dropout=0.9, norm=None))
     check(layer.eval())
     fast = fast_layer(layer, ExactOptions.all())
     fast.train()
-    hidden = torch.rand(50, 4, dtype=torch.float64)
+    hidden = torch.rand(50, 3, dtype=torch.float64)
     assert (fast._after_first(hidden) - fast._after_first(hidden)).abs().max() > 0
     fast.eval()
     assert torch.equal(fast._after_first(hidden), layer.nn.lins[1](hidden.relu()))

@@ -15,7 +15,7 @@ def test_equals_pyg(aggr, num_out):
 
 @pytest.mark.parametrize("aggr", ["mean", "max"])
 def test_no_edges_deeper_without_bias_and_float32(aggr):
-    layer = GraphConv((NUM_FEATURES, NUM_FEATURES), 4, aggr=aggr, bias=False)
+    layer = GraphConv((NUM_FEATURES, NUM_FEATURES), 3, aggr=aggr, bias=False)
     check(layer, graph=empty_graph(), takes_weight=True)
     check(layer, depth=1)
     check(layer, dtype=torch.float32, tolerance=2e-5)

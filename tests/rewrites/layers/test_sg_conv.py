@@ -30,7 +30,7 @@ def test_equals_pyg(options, num_out):
 
 
 def test_no_edges_deeper_and_float32():
-    layer = SGConv(NUM_FEATURES, 4, K=2)
+    layer = SGConv(NUM_FEATURES, 3, K=2)
     check(layer, graph=empty_graph(), takes_weight=True)
     check(layer, depth=1)
     check(layer, dtype=torch.float32, tolerance=2e-5)
@@ -40,7 +40,7 @@ def test_all_k_products_of_a_constant_are_kept():
     graph = random_graph()
     order = NodeOrder.whole(CSR.from_edge_index(graph.edge_index, graph.num_nodes))
     known = KnownGraph(graph.edge_index, None, order, use_spmm=True)
-    fast = fast_layer(SGConv(NUM_FEATURES, 4, K=3), ExactOptions.all())
+    fast = fast_layer(SGConv(NUM_FEATURES, 3, K=3), ExactOptions.all())
     x = Constant.of(torch.rand(graph.num_nodes, NUM_FEATURES), by_non_zeros=False, keeps_products=True)
     hops = Hops(graph=known, depth=0, num_hops=3, weighted=False)
     fast(x, hops)
