@@ -104,7 +104,7 @@ def llvm_function(builder: Any, name: str, returns: ir.Type, takes: list[ir.Type
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(returns, takes), name)
 
 
-def _load_register(builder: Any, pointer: Any, vector: ir.VectorType, lanes: Lanes, k: int) -> Any:
+def load_register(builder: Any, pointer: Any, vector: ir.VectorType, lanes: Lanes, k: int) -> Any:
     size = 8 * _bytes(vector)
     at = builder.bitcast(builder.gep(pointer, [_INDEX(k * lanes.per_register)]), vector.as_pointer())
     used = lanes.used(k)
@@ -117,7 +117,7 @@ def _load_register(builder: Any, pointer: Any, vector: ir.VectorType, lanes: Lan
     return builder.call(load, [at, _INT32(size // 8), mask, ir.Constant(vector, None)])
 
 
-def _store_register(builder: Any, value: Any, pointer: Any, lanes: Lanes, k: int) -> None:
+def store_register(builder: Any, value: Any, pointer: Any, lanes: Lanes, k: int) -> None:
     vector = value.type
     size = 8 * _bytes(vector)
     at = builder.bitcast(builder.gep(pointer, [_INDEX(k * lanes.per_register)]), vector.as_pointer())
@@ -190,14 +190,14 @@ def load(typingctx, x, offset, like):
         pointer = element_address(context, builder, signature.args[0], args[0], args[1])
         if x.dtype != types.uint16:
             return each_register(
-                context, builder, like, lambda k: _load_register(builder, pointer, like.vector, like, k)
+                context, builder, like, lambda k: load_register(builder, pointer, like.vector, like, k)
             )
         halves = _half_words(like)
         return each_register(
             context,
             builder,
             like,
-            lambda k: widen(builder, _load_register(builder, pointer, halves, like, k), like),
+            lambda k: widen(builder, load_register(builder, pointer, halves, like, k), like),
         )
 
     return like(x, types.uint64, like), codegen
@@ -213,7 +213,7 @@ def store(typingctx, x, offset, lanes):
             value = builder.extract_value(args[2], k)
             if x.dtype == types.uint16:
                 value = narrow(builder, value, lanes)
-            _store_register(builder, value, pointer, lanes, k)
+            store_register(builder, value, pointer, lanes, k)
         return context.get_dummy_value()
 
     return types.void(x, types.uint64, lanes), codegen
