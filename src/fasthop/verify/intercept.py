@@ -63,8 +63,8 @@ class DropoutOff(TorchFunctionMode):
         if func in PROBABILITY:
             args, kwargs = _without(args, kwargs, PROBABILITY[func])
         elif func in RECURRENT:
-            # (input, hx, params, has_biases, num_layers, dropout, ...), packed sequences with batch_sizes second
-            place = 5 if isinstance(args[2], list | tuple) else 6
+            # ..., has_biases, num_layers, dropout, ...: has_biases is the first bool of both forms (packed or not)
+            place = next(i for i, value in enumerate(args) if isinstance(value, bool)) + 2
             args = (*args[:place], 0.0, *args[place + 1 :])
         return func(*args, **kwargs)
 

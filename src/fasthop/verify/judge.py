@@ -215,5 +215,4 @@ def _whole(reach: Reach | None) -> Scope:
 def _part(reach: Reach | None, share: float, seed: int) -> Subgraph | None:
     if reach is None:
         return None
-    most = {"max_nodes": int(share * reach.num_nodes), "max_edges": int(share * reach.num_edges)}
-    return fitting_subgraph(reach, **most, seed=seed)
+    return fitting_subgraph(reach, max_size=int(share * reach.size), seed=seed)

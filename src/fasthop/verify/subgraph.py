@@ -12,8 +12,12 @@ from fasthop.errors import InvalidConfig
 from fasthop.graph.check import check_indices
 from fasthop.graph.csr import CSR
 
-MOST_TRIES = 64
+MOST_TRIES = 40
 """Neighbourhoods looked at while a subgraph grows: some milliseconds each on a graph of two million edges."""
+
+NODE_SIZE = 4
+"""How many edges a node counts as in a graph's size: what the 256 x 256 transformation of a node takes, forward and backward,
+over what PyG's messages along an edge take."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,6 +27,7 @@ class Reach:
     edge_index: int64 or int32 [2, E]. seeds: int64 [S], the nodes whose rows are returned.
     num_hops: how far a row looks back: a message-passing layer is one hop, and a normalisation that reads the
         source's degree (GCN's) one more.
+    csr: the same edges by target, where they are sorted already.
     Raises InvalidConfig for num_hops below 1 or no seeds, InvalidGraph for a seed that is no node.
     """
 
@@ -30,6 +35,7 @@ class Reach:
     num_nodes: int
     seeds: Tensor
     num_hops: int
+    csr: CSR | None = None
 
     def __post_init__(self) -> None:
         if self.num_hops < 1:
@@ -47,9 +53,16 @@ class Reach:
         """Number of edges of the whole graph."""
         return self.edge_index.size(1)
 
+    @property
+    def size(self) -> int:
+        """What a step's cost is taken to grow with: the edges, a node counted as NODE_SIZE of them."""
+        return self.num_edges + NODE_SIZE * self.num_nodes
+
     @cached_property
-    def csr(self) -> CSR:
+    def by_target(self) -> CSR:
         """The edges by target, on the CPU; sorted when first asked for. Raises InvalidGraph for a bad index."""
+        if self.csr is not None and self.csr.col.device.type == "cpu":
+            return self.csr
         return CSR.from_edge_index(self.edge_index.cpu(), self.num_nodes)
 
 
@@ -78,45 +91,69 @@ class Subgraph:
         """Number of edges."""
         return self.e_id.numel()
 
+    @property
+    def size(self) -> int:
+        """As the `size` of the whole graph."""
+        return self.num_edges + NODE_SIZE * self.num_nodes
+
 
 def closed_subgraph(
     reach: Reach,
     *,
-    max_nodes: int,
-    max_edges: int,
+    max_size: int,
     generator: torch.Generator,
     num_hops: int | None = None,
 ) -> Subgraph | None:
-    """As many of the seeds as fit, with all that they depend on over num_hops (by default the reach's own).
+    """As many of the seeds as fit, with all that they depend on over num_hops (by default the reach's own);
+    max_size bounds the part's `size`.
 
-    Seeds are taken in random order, in groups that are halved where they do not fit; one that alone does not fit is
-    passed over. None where none was found in MOST_TRIES tries.
+    Seeds are taken in random order, in groups that are doubled where they fit and halved where they do not; one that
+    alone does not fit is passed over. None where none was found in MOST_TRIES tries.
     """
     hops = reach.num_hops if num_hops is None else num_hops
     order = reach.seeds.cpu().unique()
     order = order[torch.randperm(order.numel(), generator=generator)]
-    degree = reach.csr.degree
+    degree = reach.by_target.degree
     nodes = torch.zeros(reach.num_nodes, dtype=torch.bool)
     inner, seeds = nodes.clone(), nodes.clone()
-    place, size = 0, order.numel()
+    place, size = 0, 1
     for _ in range(MOST_TRIES):
         if place >= order.numel():
             break
         group = order[place : place + size]
-        grown = _closure(reach.csr, group, hops, max_nodes)
+        grown = _closure(reach.by_target, group, hops, max_size // NODE_SIZE)
         if grown is not None:
             all_nodes, all_inner = nodes | grown[0], inner | grown[1]
-            if int(all_nodes.sum()) <= max_nodes and int(degree[all_inner].sum()) <= max_edges:
+            if int(degree[all_inner].sum()) + NODE_SIZE * int(all_nodes.sum()) <= max_size:
                 nodes, inner = all_nodes, all_inner
                 seeds[group] = True
-                place += group.numel()
+                place, size = place + group.numel(), 2 * size
                 continue
         if size == 1:
             place += 1
-        size = max(1, min(size, group.numel()) // 2)
+        size = max(1, group.numel() // 2)
     if not bool(seeds.any()):
         return None
     return _cut(reach, nodes, inner, seeds, hops)
+
+
+def shrunken(reach: Reach, share: float, *, generator: torch.Generator) -> Subgraph:
+    """A graph with that share of the nodes, the edges and the seeds, to learn what a step costs: it keeps how many edges a
+    node has, which no closed subgraph does. Its edges are drawn from the graph's and lead between other nodes: it is no part
+    of it, and nothing is proven on it. At least one node, edge (where there are any) and seed remain.
+    """
+    num_nodes = max(1, int(share * reach.num_nodes))
+    num_edges = min(reach.num_edges, max(1, int(share * reach.num_edges)))
+    num_seeds = min(num_nodes, max(1, int(share * reach.seeds.numel())))
+    device = reach.edge_index.device
+    e_id = torch.randint(max(reach.num_edges, 1), (num_edges,), generator=generator).to(device)
+    return Subgraph(
+        n_id=torch.arange(num_nodes, device=device),
+        edge_index=reach.edge_index[:, e_id].long() % num_nodes,
+        e_id=e_id,
+        seeds=torch.arange(num_seeds, device=device),
+        num_hops=0,
+    )
 
 
 def _closure(csr: CSR, seeds: Tensor, num_hops: int, max_nodes: int) -> tuple[Tensor, Tensor] | None:
