@@ -132,11 +132,21 @@ class Constant:
                 dense = matrix.times(self.dense(), reduce)
                 return Constant(dense=dense, dtype=dense.dtype, keeps_products=True, acted=self._acted)
             if reduce not in ("sum", "mean"):
-                return None
+                return self._extremum(matrix, reduce)
             product = _sparse_product(matrix, self._sparse, reduce, self.dtype)
             if product is None:
                 return None
             return Constant(sparse=product, dtype=self.dtype, keeps_products=True, acted=self._acted)
+
+    def _extremum(self, matrix: Matrix, reduce: str) -> Constant | None:
+        """Max and min by way of the dense form, where that is at hand; only its non-zeros are kept if they are few."""
+        if self._dense is None:
+            return None
+        product = matrix.times(self._dense, reduce)
+        if density(product) >= SPARSE_BELOW:
+            return Constant(dense=product, dtype=self.dtype, keeps_products=True, acted=self._acted)
+        sparse = SparseFeatures.from_tensor(product)
+        return Constant(sparse=sparse, dtype=self.dtype, keeps_products=True, acted=self._acted)
 
 
 def density(x: Tensor) -> float:

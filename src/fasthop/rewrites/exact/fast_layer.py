@@ -213,16 +213,21 @@ def unusual(layer: MessagePassing) -> Note | None:
 def normalised(
     hops: Hops, kind: Hashable, dtype: torch.dtype, make: Callable[..., Any], *, hop: int = 0
 ) -> Matrix:
-    """The matrix of a normalisation that PyG's own function `make(edge_index, edge_weight)` computes; kept by
-    `kind` and dtype."""
+    """The matrix of a normalisation, which the layer itself would compute in each call: the rung `cache_norm` acts."""
+    hops.graph.acted.add("cache_norm")
+    return valued(hops, kind, dtype, make, hop=hop)
+
+
+def valued(
+    hops: Hops, kind: Hashable, dtype: torch.dtype, make: Callable[..., Any], *, hop: int = 0
+) -> Matrix:
+    """The matrix whose entries `make(edge_index, edge_weight)` computes over the user's graph; kept by `kind` and dtype."""
 
     def entries() -> Edges:
         edge_index, edge_weight = hops.edges()
         with torch.no_grad():
             return make(edge_index, None if edge_weight is None else edge_weight.to(dtype))
 
-    if kind != "plain":
-        hops.graph.acted.add("cache_norm")
     return hops.matrix((kind, dtype), entries, hop)
 
 

@@ -32,21 +32,19 @@ class FastGCN2Conv(FastLayer):
         assert x_0 is not None
         reduce = aggregation(layer) or "sum"
         alpha, beta = layer.alpha, layer.beta
-        # (1 - alpha) stands in the matrix's values, which are there anyway.
-        scales = layer.normalize
         if layer.normalize:
-            scale = 1 - alpha if scales else 1.0
-            matrix = gcn_matrix(hops, x, add_self_loops=layer.add_self_loops, scale=scale)
+            # (1 - alpha) stands in the matrix's values, which are there anyway.
+            matrix = gcn_matrix(hops, x, add_self_loops=layer.add_self_loops, scale=1 - alpha)
+            out = times(matrix, x, reduce)
         else:
-            matrix = plain_matrix(hops, x)
-        product = times(matrix, x, reduce)
-        # A product that is kept is not written into.
-        is_own = scales and isinstance(product, Tensor)
-        out = dense(product) if is_own else dense(product) * (1.0 if scales else 1 - alpha)
+            out = dense(times(plain_matrix(hops, x), x, reduce)) * (1 - alpha)
         initial = dense(head(x_0, hops.num_out))
         if layer.weight2 is None:
-            out = plus(out, initial, alpha=alpha)
+            # A product that is kept is not written into.
+            out = (
+                plus(out, initial, alpha=alpha) if isinstance(out, Tensor) else out.dense() + alpha * initial
+            )
             return torch.addmm(out, out, layer.weight1, beta=1 - beta, alpha=beta)
-        initial = alpha * initial
+        out, initial = dense(out), alpha * initial
         out = torch.addmm(out, out, layer.weight1, beta=1 - beta, alpha=beta)
         return plus(out, torch.addmm(initial, initial, layer.weight2, beta=1 - beta, alpha=beta))

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_self_loops, degree, remove_self_loops
 
-from fasthop.rewrites.exact.fast_layer import dtype_of, normalised
+from fasthop.rewrites.exact.fast_layer import dtype_of, normalised, valued
 from fasthop.rewrites.exact.hops import Hops, Value
 from fasthop.rewrites.exact.known import Edges
 from fasthop.rewrites.exact.matrix import Matrix
@@ -39,7 +39,7 @@ def gcn_matrix(
 
 def plain_matrix(hops: Hops, x: Value, hop: int = 0) -> Matrix:
     """The edges as they are, with the weights that the call hands over."""
-    return normalised(
+    return valued(
         hops, "plain", dtype_of(x), lambda edge_index, edge_weight: (edge_index, edge_weight), hop=hop
     )
 
@@ -52,7 +52,7 @@ def aggregating(hops: Hops, x: Value, reduce: str, *, weighted: bool) -> tuple[M
     """
     if reduce == "mean" and hops.graph.use_spmm:
         kind = "weighted mean" if weighted else "mean"
-        matrix = normalised(hops, kind, dtype_of(x), lambda i, w: _mean(hops, x, i, w if weighted else None))
+        matrix = valued(hops, kind, dtype_of(x), lambda i, w: _mean(hops, x, i, w if weighted else None))
         return matrix, "sum"
     if weighted:
         return plain_matrix(hops, x), reduce
@@ -68,7 +68,7 @@ def rooted_matrix(hops: Hops, x: Value, reduce: str, root: float) -> Matrix:
             value = torch.ones(edge_index.size(1), dtype=dtype_of(x), device=edge_index.device)
         return add_self_loops(edge_index, value, fill_value=root, num_nodes=hops.num_nodes)
 
-    return normalised(hops, ("rooted", reduce, root), dtype_of(x), entries)
+    return valued(hops, ("rooted", reduce, root), dtype_of(x), entries)
 
 
 def looped_matrix(hops: Hops) -> Matrix:
