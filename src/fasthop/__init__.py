@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fasthop.measure.profile import profile
     from fasthop.report.bench import bench
     from fasthop.report.report import Report
+    from fasthop.search.accelerate import accelerate
     from fasthop.train.neighbor_loader import NeighborLoader
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ _HOMES = {
     "NotExact": "fasthop.errors",
     "Report": "fasthop.report.report",
     "TrialFailed": "fasthop.errors",
+    "accelerate": "fasthop.search.accelerate",
     "bench": "fasthop.report.bench",
     "load_graph": "fasthop.graph.sources",
     "profile": "fasthop.measure.profile",
@@ -59,6 +61,7 @@ __all__ = [
     "Report",
     "TrialFailed",
     "__version__",
+    "accelerate",
     "bench",
     "load_graph",
     "profile",

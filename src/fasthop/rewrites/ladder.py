@@ -15,6 +15,7 @@ from fasthop.rewrites.compile import Compile
 from fasthop.rewrites.csr_spmm import CsrSpmm
 from fasthop.rewrites.exact.rung import ExactRung, apply_together
 from fasthop.rewrites.first_hop import FirstHop
+from fasthop.rewrites.fused_step import FusedStepRung
 from fasthop.rewrites.pyg_sparse import PygSparse
 from fasthop.rewrites.receptive_field import ReceptiveField
 from fasthop.rewrites.reorder_nodes import ReorderNodes
@@ -33,7 +34,7 @@ EXACT: tuple[type[ExactRung], ...] = (
     ReorderNodes,
 )
 """In the order in which the ladder `exact` adds them."""
-RUNGS: tuple[type[Rung], ...] = (Sample, Amp, Compile, PygSparse, *EXACT)
+RUNGS: tuple[type[Rung], ...] = (Sample, Amp, Compile, PygSparse, *EXACT, FusedStepRung)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +76,7 @@ def tutorial(sample: Sample) -> tuple[Recipe, ...]:
 
 def exact(sample: Sample) -> tuple[Recipe, ...]:
     """The baseline, then each exact rung added to those before it. Nothing in it is sampled."""
-    rungs = [rung() for rung in EXACT]
+    rungs: list[Rung] = [rung() for rung in (*EXACT, FusedStepRung)]
     return (
         Recipe(name="baseline"),
         *(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fasthop.graph.graph import Graph
 from fasthop.train.batching import FullBatch
 from fasthop.train.mode import evaluating
 from fasthop.train.setup import Setup
@@ -37,8 +38,12 @@ def predict(setup: Setup) -> Tensor:
 
 def evaluate(setup: Setup) -> Accuracies:
     """The accuracies on the three masks; NaN for an empty one."""
-    graph = setup.task.graph
-    right = predict(setup).argmax(dim=-1) == graph.y
+    return accuracies_of(predict(setup), setup.task.graph)
+
+
+def accuracies_of(out: Tensor, graph: Graph) -> Accuracies:
+    """The accuracies of logits [N, C] on the graph's three masks; NaN for an empty one."""
+    right = out.argmax(dim=-1) == graph.y
 
     def percent(mask: Tensor) -> float:
         return 100.0 * right[mask].double().mean().item()

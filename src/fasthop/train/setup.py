@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,6 +17,9 @@ from fasthop.train.compiled import CompiledForward
 from fasthop.train.precision import Precision
 from fasthop.train.step import Step
 from fasthop.train.task import Task, takes_edge_weight
+
+if TYPE_CHECKING:  # the baseline never runs it, and must not pay for the kernels' import
+    from fasthop.train.fused import FusedStep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +33,7 @@ class Setup:
     batches: what an epoch iterates over. precision: what the step computes in.
     compiled: the CompiledForward around `model`, or None.
     exact: what the exact rungs have built so far; theirs alone to read. None before the first of them.
+    make_step: makes the step where a rung has one of its own, or None.
     notes: sentences for the reader about what was done.
     """
 
@@ -41,6 +45,7 @@ class Setup:
     precision: Precision = field(default_factory=Precision)
     compiled: CompiledForward | None = None
     exact: Any = None
+    make_step: Callable[[Setup], Step | FusedStep] | None = None
     notes: tuple[Note, ...] = ()
 
     @classmethod
@@ -80,8 +85,10 @@ class Setup:
             return call(batch.x, batch.edges, edge_weight=batch.edge_weight)
         return call(batch.x, batch.edges)
 
-    def step(self) -> Step:
+    def step(self) -> Step | FusedStep:
         """A fresh step, with a fresh optimiser over the model's parameters."""
+        if self.make_step is not None:
+            return self.make_step(self)
         optimizer = self.task.optimizer.build(self.original.parameters())
         return Step(self.forward, self.task.loss, optimizer, self.precision, self.device)
 

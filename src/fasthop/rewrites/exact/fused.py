@@ -8,7 +8,7 @@ from torch import Tensor
 from fasthop.graph.note import note
 from fasthop.kernels.stack.stack import Stack
 from fasthop.rewrites.exact.build import Built
-from fasthop.rewrites.exact.lowering import NotAStack, lower
+from fasthop.rewrites.exact.lowering import NotAStack, lower, of_rows
 
 
 class FusedForward:
@@ -21,6 +21,13 @@ class FusedForward:
         self.stack = stack
         self.ends_in_log_softmax = ends_in_log_softmax
 
+    def for_loss(self, built: Built, train_mask: Tensor) -> Stack:
+        """The stack whose output is the training nodes' rows: itself, or one that picks them from an output of all."""
+        if not built.order.is_whole or bool(train_mask.all()):
+            return self.stack
+        rows = train_mask.nonzero().view(-1)
+        return Stack(of_rows(self.stack.ops, rows, built.order.num_nodes))
+
     def __call__(self) -> Tensor:
         out = self.stack.run()
         return F.log_softmax(out, dim=-1) if self.ends_in_log_softmax else out
@@ -31,14 +38,6 @@ def fuse(built: Built) -> FusedForward:
     if built.program is None:
         assert built.untraceable is not None
         raise NotAStack(built.untraceable)
-    order = built.order
-    if order.is_whole and order.rank is not None:
-        raise NotAStack(
-            note(
-                "The output is put back into the user's order, which the compiled step does not do.",
-                "输出需要恢复为用户的次序，编译好的训练步不做这件事。",
-            )
-        )
     if not built.options.csr_spmm:
         raise NotAStack(note("It stands on csr_spmm.", "它建立在 csr_spmm 之上。"))
     lowered = lower(built.program)

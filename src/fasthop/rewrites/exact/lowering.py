@@ -14,6 +14,7 @@ from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
 from fasthop.errors import NotApplicable
 from fasthop.graph.note import Note, note
+from fasthop.kernels.spmm.adjacency import Adjacency
 from fasthop.kernels.stack import ops
 from fasthop.rewrites.exact.constant import Constant
 from fasthop.rewrites.exact.fast_layer import hidden_state
@@ -205,6 +206,12 @@ def _call(into: Lowering, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
             return into.dropout(
                 _readable(given["input"]), given.get("p", 0.5) if given.get("training", True) else 0.0
             )
+    if target is torch.index_select and args[1] == 0:  # the output, put back into the user's order
+        return into.add(
+            ops.Aggregate(
+                source=into.dense_place(_readable(args[0])), adj=selection(args[2], args[2].numel())
+            )
+        )
     if target in (operator.add, torch.add, "add") and len(args) == 2 and not kwargs:
         return into.add(
             ops.Add(a=into.dense_place(_readable(args[0])), b=into.dense_place(_readable(args[1])))
@@ -216,6 +223,16 @@ def _call(into: Lowering, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
             return into.activation(_readable(args[0]), kind, slope)
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
     raise NotAStack(_without(str(name)))
+
+
+def selection(rows: Tensor, num_cols: int) -> Adjacency:
+    """The matrix whose product with x is x[rows]. rows: int64 [n]."""
+    return Adjacency(rowptr=torch.arange(rows.numel() + 1), col=rows.int(), num_cols=num_cols)
+
+
+def of_rows(all_ops: tuple[ops.Op, ...], rows: Tensor, num_rows: int) -> tuple[ops.Op, ...]:
+    """The operations with `rows` of the output as their output; num_rows: how many the output has."""
+    return (*all_ops, ops.Aggregate(source=len(all_ops) - 1, adj=selection(rows, num_rows)))
 
 
 def _without(name: str) -> Note:

@@ -40,6 +40,8 @@ class NodeOrder:
         seeds: bool mask [N]. Within a shell nodes are in the user's order, or for `locality` neighbours lie near each other.
         """
         num_nodes = csr.num_rows
+        if bool(seeds.all()):
+            return cls.whole(csr, locality=locality)
         depth = torch.full((num_nodes,), num_hops + 1, dtype=torch.int64, device=seeds.device)
         reached = seeds.clone()
         depth[reached] = 0
