@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch.nn.functional as F
 
 from fasthop.exactness import Exactness
 from fasthop.graph.note import Note, note
 from fasthop.rewrites.base import Inapplicable, Rung, Words
-from fasthop.rewrites.exact.build import Built
-from fasthop.rewrites.exact.fused import FusedForward, fuse
-from fasthop.rewrites.exact.lowering import NotAStack
 from fasthop.train.batching import FullBatch
-from fasthop.train.fused import FusedStep
 from fasthop.train.setup import Setup
-from fasthop.train.step import Step
+
+if TYPE_CHECKING:
+    from fasthop.rewrites.exact.build import Built
+    from fasthop.rewrites.exact.fused import FusedForward
+    from fasthop.train.fused import FusedStep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,9 @@ class FusedStepRung(Rung):
         return None
 
     def apply(self, setup: Setup) -> Setup:
+        from fasthop.rewrites.exact.fused import fuse
+        from fasthop.rewrites.exact.lowering import NotAStack
+
         built: Built = setup.exact
         try:
             forward = fuse(built)
@@ -67,8 +71,10 @@ class FusedStepRung(Rung):
         return dataclasses.replace(setup, make_step=lambda now: fused_step(now, forward))
 
 
-def fused_step(setup: Setup, forward: FusedForward) -> Step | FusedStep:
+def fused_step(setup: Setup, forward: FusedForward) -> FusedStep:
     """A fresh compiled step for a setup, with a fresh optimiser."""
+    from fasthop.train.fused import FusedStep
+
     assert isinstance(setup.batches, FullBatch)
     stack = forward.for_loss(setup.exact, setup.task.graph.train_mask)
     return FusedStep(stack, labels=setup.batches.batch.labels(), optimizer=setup.task.optimizer)

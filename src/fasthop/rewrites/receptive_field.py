@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fasthop.graph.note import Note, note
 from fasthop.rewrites.base import Words
-from fasthop.rewrites.exact.build import Built
 from fasthop.rewrites.exact.rung import ExactRung, first_left
+
+if TYPE_CHECKING:
+    from fasthop.rewrites.exact.build import Built
 
 
 @dataclass(frozen=True, kw_only=True)

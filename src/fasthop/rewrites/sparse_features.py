@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fasthop.graph.note import Note, note
 from fasthop.rewrites.base import Words
-from fasthop.rewrites.exact.build import Built
-from fasthop.rewrites.exact.constant import SPARSE_BELOW, density
 from fasthop.rewrites.exact.rung import ExactRung, first_left
+
+if TYPE_CHECKING:
+    from fasthop.rewrites.exact.build import Built
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,8 @@ class SparseFeaturesRung(ExactRung):
     }
 
     def refusal(self, built: Built) -> Note:
+        from fasthop.rewrites.exact.constant import SPARSE_BELOW, density
+
         x = built.model.original_x
         share = 100.0 * (density(x) if not x.is_sparse and not x.is_sparse_csr else 0.0)
         if share >= 100.0 * SPARSE_BELOW:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -12,10 +12,12 @@ from fasthop.exactness import Exactness
 from fasthop.graph.graph import Graph
 from fasthop.graph.note import Note, note
 from fasthop.rewrites.base import Inapplicable, Rung
-from fasthop.rewrites.exact.build import Built, build_fast_model
 from fasthop.rewrites.exact.options import ExactOptions
 from fasthop.train.batching import Batch, FullBatch
 from fasthop.train.setup import Setup
+
+if TYPE_CHECKING:
+    from fasthop.rewrites.exact.build import Built
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +63,9 @@ def apply_together(setup: Setup, rungs: tuple[ExactRung, ...]) -> Setup:
     reason = rungs[-1].missing(setup.device) or rungs[-1].check(setup)
     if reason is not None:
         raise Inapplicable(reason)
+    # Here and not above: recipes without an exact rung must not pay for the kernels, and these pay for them in prepare_s.
+    from fasthop.rewrites.exact.build import build_fast_model
+
     assert isinstance(setup.batches, FullBatch)
     before: Built | None = setup.exact
     options = before.options if before is not None else ExactOptions()
