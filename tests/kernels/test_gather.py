@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fasthop.errors import InvalidConfig
 from fasthop.kernels.buffers import BufferPool
 from fasthop.kernels.gather import reference
 from fasthop.kernels.gather.cpu import STREAM_FROM_BYTES, gather_rows
@@ -93,3 +94,22 @@ def test_large_outputs_are_streamed_and_equal(width, dtype, offset):
     index = torch.arange(num_rows) * 7 % 1000
     assert torch.equal(gather(x, index, pool=BufferPool(1)), x[index])
     assert torch.equal(gather(x, index), x[index])
+
+
+def test_what_cannot_be_asked_of_the_gather_is_refused():
+    x, index = torch.ones(4, 3), torch.tensor([1])
+    with pytest.raises(InvalidConfig, match="'abacus'"):
+        gather(x, index, implementation="abacus")
+    with pytest.raises(InvalidConfig, match=r"CUDA tensor.*cpu"):
+        gather(x, index, implementation="triton")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("tail", [(), (1,), (3,), (5, 2), (300,)], ids=str)
+def test_the_gather_in_triton(dtype, tail):
+    x = torch.randint(0, 100, (7, *tail)).to(dtype).cuda()
+    index = torch.tensor([3, 0, 6, 6, 1]).cuda()
+    assert torch.equal(gather(x, index, implementation="triton"), x[index])
+    with pytest.raises(IndexError, match=r"0 \.\. 6"):
+        gather(x, torch.tensor([7]).cuda(), implementation="triton")

@@ -61,6 +61,7 @@ def inputs(
 
 
 def compare(
+    device: str,
     operation: str,
     adj: Adjacency,
     leaves: list[Tensor],
@@ -69,24 +70,26 @@ def compare(
     slope: float = 0.2,
     seed: int = 11,
 ) -> None:
-    """Output and gradients of the kernel and of the reference. bfloat16 is held against the reference in float64."""
+    """Output and gradients of the kernel on the device and of the reference on the CPU, which takes bfloat16 in float64."""
     kernel = {"gat": gat, "gatv2": gatv2}[operation]
     plain = {"gat": reference.gat, "gatv2": reference.gatv2}[operation]
     dtype = leaves[0].dtype
     wide = [leaf.detach().double().requires_grad_() for leaf in leaves]
     factor = reference.dropout_factor(seed, adj.col.numel(), leaves[0].size(1), dropout) if dropout else None
-    got = kernel(adj, *leaves, negative_slope=slope, dropout=dropout, seed=seed)
+    there = Adjacency(rowptr=adj.rowptr.to(device), col=adj.col.to(device), num_cols=adj.num_cols)
+    leaves = [leaf.detach().to(device).requires_grad_() for leaf in leaves]
+    got = kernel(there, *leaves, negative_slope=slope, dropout=dropout, seed=seed)
     expected = plain(*wide, adj.rowptr, adj.col, negative_slope=slope, factor=factor)
     generator = torch.Generator().manual_seed(7)
     cotangent = torch.randn(got.shape, generator=generator, dtype=torch.float64).to(dtype)
-    mine = torch.autograd.grad(got, leaves, cotangent)
+    mine = torch.autograd.grad(got, leaves, cotangent.to(device))
     theirs = torch.autograd.grad(expected, wide, cotangent.double())
     assert got.dtype == dtype
     for one, other in zip((got, *mine), (expected, *theirs), strict=True):
         assert one.shape == other.shape
         scale = max(1.0, float(other.detach().abs().max())) if other.numel() else 1.0
         tolerance = TOLERANCE[dtype]
-        torch.testing.assert_close(one.double(), other, atol=tolerance * scale, rtol=tolerance)
+        torch.testing.assert_close(one.cpu().double(), other, atol=tolerance * scale, rtol=tolerance)
 
 
 @settings(max_examples=150, deadline=None)
@@ -98,38 +101,38 @@ def compare(
     st.sampled_from([0.2, 0.0, -0.5, 1.5]),
     st.integers(0, 2**31),
 )
-def test_equals_the_reference(graph, operation, shape, dropout, slope, seed):
+def test_equals_the_reference(device, graph, operation, shape, dropout, slope, seed):
     edge_index, num_nodes = graph
     adj = adjacency(edge_index, num_nodes)
     leaves = inputs(operation, adj, shape, torch.float64, seed=seed)
-    compare(operation, adj, leaves, dropout=dropout, slope=slope, seed=seed)
+    compare(device, operation, adj, leaves, dropout=dropout, slope=slope, seed=seed)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_shape(operation, shape):
+def test_every_shape(device, operation, shape):
     adj = adjacency(hub(60, 500), 60)
-    compare(operation, adj, inputs(operation, adj, shape, torch.float32))
+    compare(device, operation, adj, inputs(operation, adj, shape, torch.float32))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_dtype(operation, dropout, dtype):
+def test_every_dtype(device, operation, dropout, dtype):
     adj = adjacency(random_edges(40, 300, 4), 40)
     leaves = inputs(operation, adj, (2, 16), dtype, scale=0.5 if dtype == torch.bfloat16 else 1.0)
-    compare(operation, adj, leaves, dropout=dropout)
+    compare(device, operation, adj, leaves, dropout=dropout)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_columns_of_64_bits_and_rectangular(operation):
+def test_columns_of_64_bits_and_rectangular(device, operation):
     """A layer's last rows only: fewer targets than sources."""
     adj = Adjacency(rowptr=torch.tensor([0, 2, 2, 5]), col=torch.tensor([6, 0, 3, 3, 1]), num_cols=7)
-    compare(operation, adj, inputs(operation, adj, (2, 3), torch.float64))
+    compare(device, operation, adj, inputs(operation, adj, (2, 3), torch.float64))
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_given_transpose_of_64_bits(operation):
+def test_a_given_transpose_of_64_bits(device, operation):
     plain = adjacency(random_edges(20, 90, 3), 20)
     adj = Adjacency(
         rowptr=plain.rowptr,
@@ -137,14 +140,16 @@ def test_a_given_transpose_of_64_bits(operation):
         num_cols=20,
         transposed=(plain.transposed[0], plain.transposed[1].long(), plain.transposed[2].long()),
     )
-    compare(operation, adj, inputs(operation, adj, (2, 3), torch.float64), dropout=0.5)
+    compare(device, operation, adj, inputs(operation, adj, (2, 3), torch.float64), dropout=0.5)
 
 
 @pytest.mark.parametrize("channels", [300, WIDEST + 1])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_head_wider_than_the_registers(operation, channels):
+def test_a_head_wider_than_the_registers(device, operation, channels):
     adj = adjacency(random_edges(20, 90, 3), 20)
-    compare(operation, adj, inputs(operation, adj, (2, channels), torch.float64, scale=0.2), dropout=0.4)
+    compare(
+        device, operation, adj, inputs(operation, adj, (2, channels), torch.float64, scale=0.2), dropout=0.4
+    )
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -34,19 +34,26 @@ def bag_of_words(num_nodes: int, num_features: int, seed: int, *, binary: bool =
     return (x != 0).double() if binary else x
 
 
-def compare(mine: SparseFeatures, theirs: Tensor, width: int, dtype: torch.dtype, has_bias: bool) -> None:
+def compare(
+    device: str, mine: SparseFeatures, theirs: Tensor, width: int, dtype: torch.dtype, has_bias: bool
+) -> None:
+    """The sparse layer on the device and the dense one on the CPU, with their gradients."""
     generator = torch.Generator().manual_seed(3)
     weight = torch.randn(width, theirs.size(1), generator=generator).to(dtype)
     bias = torch.randn(width, generator=generator).to(dtype) if has_bias else None
-    leaves = [[t.clone().requires_grad_() for t in (weight, bias) if t is not None] for _ in range(2)]
+    leaves = [
+        [t.to(where, copy=True).requires_grad_() for t in (weight, bias) if t is not None]
+        for where in (device, "cpu")
+    ]
     got = sparse_linear(mine, *leaves[0])
     expected = reference.sparse_linear(theirs.to(dtype), *leaves[1])
-    torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(got.cpu(), expected)
     cotangent = torch.randn(got.shape, generator=generator).to(dtype)
-    got.backward(cotangent)
+    got.backward(cotangent.to(device))
     expected.backward(cotangent)
     for a, b in zip(*leaves, strict=True):
-        torch.testing.assert_close(a.grad, b.grad)
+        assert a.grad is not None
+        torch.testing.assert_close(a.grad.cpu(), b.grad)
 
 
 @settings(max_examples=60, deadline=None)
@@ -58,27 +65,27 @@ def compare(mine: SparseFeatures, theirs: Tensor, width: int, dtype: torch.dtype
     st.booleans(),
     st.booleans(),
 )
-def test_equals_a_dense_layer(num_nodes, num_features, width, seed, binary, has_bias):
+def test_equals_a_dense_layer(device, num_nodes, num_features, width, seed, binary, has_bias):
     x = bag_of_words(num_nodes, num_features, seed, binary=binary)
-    compare(SparseFeatures.from_tensor(x), x, width, torch.float64, has_bias)
+    compare(device, SparseFeatures.from_tensor(x.to(device)), x, width, torch.float64, has_bias)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("layout", ["dense", "coo", "csr"])
 @pytest.mark.parametrize("binary", [False, True])
-def test_every_layout(dtype, layout, binary):
+def test_every_layout(device, dtype, layout, binary):
     x = bag_of_words(20, 33, 1, binary=binary).to(dtype)
     given_as = {"dense": x, "coo": x.to_sparse_coo(), "csr": x.to_sparse_csr()}[layout]
-    features = SparseFeatures.from_tensor(given_as)
+    features = SparseFeatures.from_tensor(given_as.to(device))
     assert features.shape == (20, 33)
     assert features.num_entries == int((x != 0).sum())
     assert (features.matrix.value is None) == binary
-    compare(features, x, 7, dtype, True)
+    compare(device, features, x, 7, dtype, True)
 
 
-def test_entries_held_twice_are_added():
+def test_entries_held_twice_are_added(device):
     twice = torch.sparse_coo_tensor(torch.tensor([[0, 0], [1, 1]]), torch.tensor([2.0, 3.0]), (2, 3))
-    compare(SparseFeatures.from_tensor(twice), twice.to_dense(), 4, torch.float32, False)
+    compare(device, SparseFeatures.from_tensor(twice.to(device)), twice.to_dense(), 4, torch.float32, False)
 
 
 def test_bfloat16_weights_are_summed_in_float32():
@@ -88,23 +95,23 @@ def test_bfloat16_weights_are_summed_in_float32():
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("binary", [False, True])
-def test_dropout_is_one_mask_for_output_and_gradient(p, binary):
+def test_dropout_is_one_mask_for_output_and_gradient(device, p, binary):
     x = bag_of_words(30, 40, 2, binary=binary)
-    features = SparseFeatures.from_tensor(x)
+    features = SparseFeatures.from_tensor(x.to(device))
     row, col = x.nonzero(as_tuple=True)
     dropped = features.dropout(p, seed=11, dtype=torch.float64)
     keep = torch.zeros(x.shape, dtype=torch.bool)
     keep[row, col] = entry_dropout(torch.tensor([11]), row.numel(), p, None, torch.float64) != 0
     for _ in range(2):  # two consumers
-        compare(dropped, reference.dropout(x, keep, p), 5, torch.float64, True)
+        compare(device, dropped, reference.dropout(x, keep, p), 5, torch.float64, True)
 
 
-def test_a_given_mask():
+def test_a_given_mask(device):
     x = bag_of_words(30, 40, 2)
-    features = SparseFeatures.from_tensor(x)
+    features = SparseFeatures.from_tensor(x.to(device))
     keep = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.7
-    masked = features.masked(keep[x.nonzero(as_tuple=True)], 0.3)
-    compare(masked, reference.dropout(x, keep, 0.3), 5, torch.float64, False)
+    masked = features.masked(keep[x.nonzero(as_tuple=True)].to(device), 0.3)
+    compare(device, masked, reference.dropout(x, keep, 0.3), 5, torch.float64, False)
 
 
 def test_dropout_keeps_the_stated_share_and_seeds_are_independent():
@@ -130,6 +137,26 @@ def test_the_transpose_asks_for_the_same_places():
     plain = entry_dropout(torch.tensor([4]), 1000, 0.5, None, torch.float32)
     for order in (perm, perm.int()):
         assert torch.equal(entry_dropout(torch.tensor([4]), 1000, 0.5, order, torch.float32), plain[perm])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("seed", [0, -5, 2**62 + 12345])
+def test_the_draws_are_equal_on_both_devices(seed, dtype):
+    perm = torch.randperm(1000, generator=torch.Generator().manual_seed(0))
+    for p in (0.1, 0.5, 1.0):
+        for order in (None, perm, perm.int()):
+            drawn = [
+                entry_dropout(
+                    torch.tensor([seed], device=where),
+                    1000,
+                    p,
+                    None if order is None else order.to(where),
+                    dtype,
+                )
+                for where in ("cpu", "cuda")
+            ]
+            assert torch.equal(drawn[0], drawn[1].cpu())
 
 
 def test_torchs_seed_decides_where_none_is_given():

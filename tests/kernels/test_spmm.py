@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.utils import scatter
 
 from fasthop.errors import InvalidConfig, InvalidGraph
-from fasthop.kernels.spmm import cpu, dispatch, op, reference
+from fasthop.kernels.spmm import cpu, dispatch, op, reference, transpose
 from fasthop.kernels.spmm.adjacency import Adjacency, spmm
 from fasthop.kernels.spmm.job import channels_at_once
 from fasthop.kernels.spmm.rows import EXTREMUM_BACK, SUM
@@ -20,6 +20,7 @@ from tests.kernels.graphs import by_target, edge_indices, random_edges
 
 REDUCTIONS = ["sum", "mean", "max", "min"]
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
+OURS = {"cpu": "numba", "cuda": "triton"}
 WIDTHS = [1, 3, 7, 16, 17, 33, 100, 256]
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.bfloat16: 2e-2}
 
@@ -58,23 +59,30 @@ def assert_close(got: Tensor | None, expected: Tensor | None, dtype: torch.dtype
     torch.testing.assert_close(got, expected, atol=TOLERANCE[dtype] * scale, rtol=TOLERANCE[dtype])
 
 
-def compare(adj: Adjacency, x: Tensor, value: Tensor | None, reduce: str, *, gradients: bool = True) -> None:
-    """Outputs and gradients of spmm and the reference, on leaves of their own."""
-    adj.value = None if value is None else value.clone().requires_grad_(gradients)
-    mine = x.clone().requires_grad_(gradients)
+def compare(
+    device: str, adj: Adjacency, x: Tensor, value: Tensor | None, reduce: str, *, gradients: bool = True
+) -> None:
+    """Outputs and gradients of spmm on the device and of the reference on the CPU, on leaves of their own."""
+    my_value = None if value is None else value.to(device, copy=True).requires_grad_(gradients)
+    there = Adjacency(
+        rowptr=adj.rowptr.to(device), col=adj.col.to(device), num_cols=adj.num_cols, value=my_value
+    )
+    mine = x.to(device, copy=True).requires_grad_(gradients)
     theirs = x.clone().requires_grad_(gradients)
     their_value = None if value is None else value.clone().requires_grad_(gradients)
-    got = spmm(adj, mine, reduce=reduce, implementation="numba")
+    got = spmm(there, mine, reduce=reduce, implementation=OURS[device])
     expected = reference.spmm(theirs, adj.rowptr, adj.col, their_value, reduce)
-    assert_close(got, expected, x.dtype)
+    assert_close(got.cpu(), expected, x.dtype)
     if gradients:
         cotangent = torch.randn(got.shape, generator=torch.Generator().manual_seed(7)).to(got.dtype)
-        got.backward(cotangent)
+        got.backward(cotangent.to(device))
         expected.backward(cotangent)
-        assert_close(mine.grad, theirs.grad, x.dtype)
+        assert mine.grad is not None
+        assert_close(mine.grad.cpu(), theirs.grad, x.dtype)
         if their_value is not None:
-            assert adj.value is not None
-            assert_close(adj.value.grad, their_value.grad, x.dtype)
+            assert my_value is not None
+            assert my_value.grad is not None
+            assert_close(my_value.grad.cpu(), their_value.grad, x.dtype)
 
 
 @settings(max_examples=150, deadline=None)
@@ -85,21 +93,21 @@ def compare(adj: Adjacency, x: Tensor, value: Tensor | None, reduce: str, *, gra
     st.booleans(),
     st.integers(0, 2**31),
 )
-def test_equals_the_reference(graph, reduce, width, is_weighted, seed):
+def test_equals_the_reference(device, graph, reduce, width, is_weighted, seed):
     edge_index, num_nodes = graph
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(num_nodes, width, generator=generator, dtype=torch.float64)
     value = torch.randn(edge_index.size(1), generator=generator, dtype=torch.float64) if is_weighted else None
-    compare(adjacency(edge_index, num_nodes), x, value, reduce)
+    compare(device, adjacency(edge_index, num_nodes), x, value, reduce)
 
 
 @settings(max_examples=80, deadline=None)
 @given(edge_indices(), st.sampled_from(["max", "min"]), st.sampled_from([3, 16]), st.integers(0, 2**31))
-def test_ties_share_the_gradient_as_in_torch(graph, reduce, width, seed):
+def test_ties_share_the_gradient_as_in_torch(device, graph, reduce, width, seed):
     """Small whole numbers tie often, and are often 0, which torch counts once more."""
     edge_index, num_nodes = graph
     x = torch.randint(-1, 2, (num_nodes, width), generator=torch.Generator().manual_seed(seed)).double()
-    compare(adjacency(edge_index, num_nodes), x, None, reduce)
+    compare(device, adjacency(edge_index, num_nodes), x, None, reduce)
     mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
     spmm(adjacency(edge_index, num_nodes), mine, reduce=reduce).square().sum().backward()
     scatter(theirs[edge_index[0]], edge_index[1], 0, num_nodes, reduce).square().sum().backward()
@@ -108,38 +116,38 @@ def test_ties_share_the_gradient_as_in_torch(graph, reduce, width, seed):
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("reduce", REDUCTIONS)
-def test_every_width(width, reduce):
+def test_every_width(device, width, reduce):
     edge_index = random_edges(60, 500, 1)
     x = torch.randn(60, width, generator=torch.Generator().manual_seed(2))
     value = torch.rand(500, generator=torch.Generator().manual_seed(3))
-    compare(adjacency(edge_index, 60), x, value, reduce)
+    compare(device, adjacency(edge_index, 60), x, value, reduce)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("reduce", REDUCTIONS)
-def test_every_dtype(dtype, reduce):
+def test_every_dtype(device, dtype, reduce):
     edge_index = random_edges(40, 300, 4)
     x = torch.randn(40, 17, generator=torch.Generator().manual_seed(2)).to(dtype)
-    compare(adjacency(edge_index, 40), x, None, reduce)
+    compare(device, adjacency(edge_index, 40), x, None, reduce)
     value = torch.rand(300, generator=torch.Generator().manual_seed(3))
-    compare(adjacency(edge_index, 40), x, value.to(torch.promote_types(dtype, torch.float32)), reduce)
+    compare(device, adjacency(edge_index, 40), x, value.to(torch.promote_types(dtype, torch.float32)), reduce)
 
 
 @pytest.mark.parametrize("reduce", ["sum", "max"])
-def test_columns_of_64_bits(reduce):
+def test_columns_of_64_bits(device, reduce):
     x = torch.randn(40, 17, generator=torch.Generator().manual_seed(2))
     value = torch.rand(300, generator=torch.Generator().manual_seed(3))
-    compare(adjacency(random_edges(40, 300, 4), 40, None, torch.int64), x, value, reduce)
+    compare(device, adjacency(random_edges(40, 300, 4), 40, None, torch.int64), x, value, reduce)
 
 
 @pytest.mark.parametrize("reduce", ["mean", "min"])
-def test_wider_than_the_registers(reduce):
+def test_wider_than_the_registers(device, reduce):
     x_width = channels_at_once(SUM, 8) + 17
     assert channels_at_once(EXTREMUM_BACK, 8) < x_width
     edge_index = hub(50, 400)
     x = torch.randn(50, x_width, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     value = torch.randn(400, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    compare(adjacency(edge_index, 50), x, value, reduce)
+    compare(device, adjacency(edge_index, 50), x, value, reduce)
 
 
 @pytest.mark.parametrize("reduce", REDUCTIONS)
@@ -169,13 +177,17 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(reduce):
 
 
 @pytest.mark.parametrize("reduce", REDUCTIONS)
-def test_large_x_is_fetched_ahead_and_equal(reduce):
+def test_large_x_is_fetched_ahead_and_equal(device, reduce):
     edge_index = random_edges(3000, 12000, 8)
     x = torch.randn(3000, 64, generator=torch.Generator().manual_seed(2))
     assert x.nbytes >= cpu.PREFETCH_WIDE_FROM
     assert x[0].nbytes >= cpu.WIDE_ROW_BYTES
     compare(
-        adjacency(edge_index, 3000), x, torch.rand(12000, generator=torch.Generator().manual_seed(3)), reduce
+        device,
+        adjacency(edge_index, 3000),
+        x,
+        torch.rand(12000, generator=torch.Generator().manual_seed(3)),
+        reduce,
     )
 
 
@@ -195,13 +207,17 @@ def test_no_edges_no_rows_no_channels(reduce):
 
 
 @pytest.mark.parametrize("reduce", REDUCTIONS)
-def test_rectangular(reduce):
+def test_rectangular(device, reduce):
     """A layer's last rows only: fewer targets than sources."""
     adj = Adjacency(
         rowptr=torch.tensor([0, 2, 2, 5]), col=torch.tensor([6, 0, 3, 3, 1], dtype=torch.int32), num_cols=7
     )
     compare(
-        adj, torch.randn(7, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64), None, reduce
+        device,
+        adj,
+        torch.randn(7, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64),
+        None,
+        reduce,
     )
 
 
@@ -225,6 +241,54 @@ def test_bfloat16_sums_do_not_stop_growing():
     adj = Adjacency(rowptr=torch.tensor([0, 1000]), col=torch.zeros(1000, dtype=torch.int32), num_cols=1)
     assert spmm(adj, torch.ones(1, 8, dtype=torch.bfloat16)).tolist() == [[1000.0] * 8]
     assert spmm(adj, torch.ones(1, 8, dtype=torch.float16)).tolist() == [[1000.0] * 8]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("reduce", REDUCTIONS)
+def test_on_cuda_hubs_give_the_same_bits_every_time(reduce):
+    adj = adjacency(hub(700, 9000), 700, torch.rand(9000, generator=torch.Generator().manual_seed(1)))
+    assert adj.value is not None
+    there = Adjacency(rowptr=adj.rowptr.cuda(), col=adj.col.cuda(), num_cols=700, value=adj.value.cuda())
+    x = torch.randn(700, 20, device="cuda")
+    first = spmm(there, x, reduce=reduce, implementation="triton")
+    assert all(torch.equal(first, spmm(there, x, reduce=reduce, implementation="triton")) for _ in range(5))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("reduce", REDUCTIONS)
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_float16_on_cuda(reduce, is_weighted):
+    value = torch.rand(300, generator=torch.Generator().manual_seed(3)) if is_weighted else None
+    adj = adjacency(random_edges(40, 300, 4), 40, value)
+    x = torch.randn(40, 17, generator=torch.Generator().manual_seed(2)).half()
+    there = Adjacency(
+        rowptr=adj.rowptr.cuda(),
+        col=adj.col.cuda(),
+        num_cols=40,
+        value=None if adj.value is None else adj.value.cuda(),
+    )
+    got = spmm(there, x.cuda(), reduce=reduce)
+    assert got.dtype == torch.float16
+    torch.testing.assert_close(got.cpu(), spmm(adj, x, reduce=reduce), atol=2e-3, rtol=2e-3)
+
+
+@pytest.mark.gpu
+def test_the_transpose_on_cuda_is_the_cpus():
+    adj = adjacency(hub(80, 600), 80)
+    there = Adjacency(rowptr=adj.rowptr.cuda(), col=adj.col.cuda(), num_cols=80)
+    for mine, theirs in zip(there.transposed, adj.transposed, strict=True):
+        assert mine.dtype == theirs.dtype
+        assert torch.equal(mine.cpu(), theirs)
+
+
+def test_the_transpose_by_sorting_is_the_counting_sorts():
+    for edge_index, num_nodes in ((hub(80, 600), 80), (torch.empty(2, 0, dtype=torch.int64), 3)):
+        for col_dtype in (torch.int32, torch.int64):
+            adj = adjacency(edge_index, num_nodes, None, col_dtype)
+            sorted_ = transpose._by_sorting(adj.rowptr, adj.col, num_nodes)
+            for mine, theirs in zip(sorted_, adj.transposed, strict=True):
+                assert mine.dtype == theirs.dtype
+                assert torch.equal(mine, theirs)
 
 
 def test_not_a_number_and_infinity_come_through():

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fasthop.errors import InvalidConfig
+from fasthop.kernels import device
 from fasthop.kernels.spmm import cpu, dispatch, mkl, reference, team
 from fasthop.kernels.spmm.adjacency import Adjacency, spmm
 from tests.kernels.graphs import by_target, random_edges
@@ -110,6 +111,37 @@ def test_where_mkl_does_not_serve_nothing_is_measured(adj, own_cache):
         choice = dispatch.choose(x, adj.rowptr, adj.col, adj.value, reduce)
         assert (choice.implementation, choice.time_us) == ("numba", {})
     assert not list((own_cache / "spmm").glob("*.json")) if (own_cache / "spmm").exists() else True
+
+
+@pytest.mark.parametrize("implementation", ["triton", "cusparse"])
+def test_an_implementation_of_another_device_is_refused(adj, implementation):
+    with pytest.raises(InvalidConfig, match=rf"{implementation}.*cuda tensors.*cpu"):
+        spmm(adj, torch.randn(50, 6), implementation=implementation)
+
+
+def test_without_triton_the_kernels_for_gpus_say_so(monkeypatch):
+    def absent(name):
+        raise ModuleNotFoundError("No module named 'triton'", name="triton")
+
+    monkeypatch.setattr(device.importlib, "import_module", absent)
+    with pytest.raises(InvalidConfig, match=r"package triton.*not installed"):
+        device.gpu_kernels.__wrapped__("fasthop.kernels.spmm.gpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_cusparse_equals_the_reference_and_keeps_out_of_deterministic_runs(adj, reduce):
+    there = Adjacency(rowptr=adj.rowptr.cuda(), col=adj.col.cuda(), num_cols=50, value=adj.value.cuda())
+    x = torch.randn(50, 6)
+    got = spmm(there, x.cuda(), reduce=reduce, implementation="cusparse")
+    torch.testing.assert_close(got.cpu(), reference.spmm(x, adj.rowptr, adj.col, adj.value, reduce))
+    choice = dispatch.choose(x.cuda(), there.rowptr, there.col, there.value, reduce)
+    assert choice.implementation in ("triton", "cusparse")
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert dispatch.choose(x.cuda(), there.rowptr, there.col, there.value, reduce).time_us == {}
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def test_a_choice_names_what_there_is():

@@ -26,16 +26,16 @@ def gpu_kernels(module: str) -> Any:
         ) from None
 
 
-def check_one_device(what: str, *tensors: Tensor | None) -> torch.device:
+def check_one_device(what: str, first: Tensor, *others: Tensor | None) -> torch.device:
     """The device of all the tensors. Raises InvalidConfig where they lie on several, or on one without kernels.
 
     For what is about to run, not for a trace. what: the operation, for the message.
     """
-    devices = {tensor.device for tensor in tensors if tensor is not None}
-    if len(devices) > 1 or next(iter(devices)).type not in ("cpu", "cuda"):
-        names = ", ".join(sorted(str(device) for device in devices))
+    device = first.device
+    if device.type not in ("cpu", "cuda") or any(t is not None and t.device != device for t in others):
+        names = ", ".join(sorted({str(t.device) for t in (first, *others) if t is not None}))
         raise InvalidConfig(
             f"{what} has kernels for the CPU and for CUDA and takes all tensors on one device, and got tensors on {names}; "
             "move them to one."
         )
-    return next(iter(devices))
+    return device

@@ -19,7 +19,10 @@ from fasthop.kernels.segment_softmax.check import check_gat, check_gatv2
 from fasthop.kernels.spmm.op import DEVICES, csr_transpose
 
 
-def _gpu() -> Any:
+def _gpu(x: Tensor, *others: Tensor | None) -> Any:
+    """The module with the kernels for GPUs where the tensors are on one, None where they are on the CPU."""
+    if check_one_device("attention", x, *others).type == "cpu":
+        return None
     return gpu_kernels("fasthop.kernels.segment_softmax.gpu")
 
 
@@ -43,8 +46,8 @@ def run_gat(
     """
     check_gat(x, a_src, a_dst, rowptr, col, seed, dropout)
     x, kept = x.contiguous(), {"slope": negative_slope, "dropout": dropout, "seed": seed}
-    if check_one_device("attention", x, a_src, a_dst, rowptr, col, rowptr_t, col_t, perm, seed).type != "cpu":
-        return _gpu().gat(x, a_src.contiguous(), a_dst.contiguous(), rowptr, col, **kept)
+    if gpu := _gpu(x, a_src, a_dst, rowptr, col, rowptr_t, col_t, perm, seed):
+        return gpu.gat(x, a_src.contiguous(), a_dst.contiguous(), rowptr, col, **kept)
     return cpu.gat(cpu.Sweep(x, rowptr, col, None, **kept), a_src.contiguous(), a_dst.contiguous())
 
 
@@ -89,9 +92,9 @@ def run_gat_grad(
     """The gradients to x, a_src and a_dst; see gat_passes.py."""
     x, kept = x.contiguous(), {"slope": negative_slope, "dropout": dropout, "seed": seed}
     a_src, a_dst, grad = a_src.contiguous(), a_dst.contiguous(), grad.contiguous()
-    if x.device.type != "cpu":
+    if gpu := _gpu(x, a_src, a_dst, rowptr, col, rowptr_t, col_t, perm, grad):
         matrix = (rowptr, col, rowptr_t, col_t, perm)
-        return _gpu().gat_grad(grad, x, a_src, a_dst, matrix, out, stats, **kept)
+        return gpu.gat_grad(grad, x, a_src, a_dst, matrix, out, stats, **kept)
     sweep = cpu.Sweep(x, rowptr, col, None, **kept)
     sweep_t = cpu.Sweep(x, rowptr_t, col_t, perm, **kept)
     return cpu.gat_grad(sweep, sweep_t, a_src, a_dst, out, stats, grad)
@@ -126,8 +129,8 @@ def run_gatv2(
     """
     check_gatv2(x_l, x_r, att, rowptr, col, seed, dropout)
     x_l, kept = x_l.contiguous(), {"slope": negative_slope, "dropout": dropout, "seed": seed}
-    if check_one_device("attention", x_l, x_r, att, rowptr, col, rowptr_t, col_t, perm, seed).type != "cpu":
-        return _gpu().gatv2(x_l, x_r.contiguous(), att.contiguous(), rowptr, col, **kept)
+    if gpu := _gpu(x_l, x_r, att, rowptr, col, rowptr_t, col_t, perm, seed):
+        return gpu.gatv2(x_l, x_r.contiguous(), att.contiguous(), rowptr, col, **kept)
     return cpu.gatv2(cpu.Sweep(x_l, rowptr, col, None, **kept), x_r.contiguous(), att.contiguous())
 
 
@@ -174,9 +177,9 @@ def run_gatv2_grad(
     """The gradients to x_l, x_r and att; see gatv2_passes.py."""
     x_l, kept = x_l.contiguous(), {"slope": negative_slope, "dropout": dropout, "seed": seed}
     x_r, att, grad = x_r.contiguous(), att.contiguous(), grad.contiguous()
-    if x_l.device.type != "cpu":
+    if gpu := _gpu(x_l, x_r, att, rowptr, col, rowptr_t, col_t, perm, grad):
         matrix = (rowptr, col, rowptr_t, col_t, perm)
-        return _gpu().gatv2_grad(grad, x_l, x_r, att, matrix, out, weight, shares, **kept)
+        return gpu.gatv2_grad(grad, x_l, x_r, att, matrix, out, weight, shares, **kept)
     sweep = cpu.Sweep(x_l, rowptr, col, None, **kept)
     sweep_t = cpu.Sweep(x_l, rowptr_t, col_t, perm, **kept)
     return cpu.gatv2_grad(sweep, sweep_t, x_r, att, out, weight, shares, grad)

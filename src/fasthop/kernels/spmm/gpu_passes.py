@@ -6,7 +6,8 @@ covers it. So a hub is shared among many programs, how many there are at most fo
 waits for the device, and a CUDA graph can hold it), and each part of a long row writes to a place of its own in `scratch`,
 which `combine` adds up in a fixed order: no atomics, the same bits every time.
 
-Imported only where a kernel runs on a GPU: Triton comes with torch's CUDA wheels, and nothing else needs it.
+Imported only where a kernel runs on a GPU: Triton comes with torch's CUDA wheels, and nothing else needs it. A function of
+Triton's has one return, at its end: what follows a return inside an `if` is compiled all the same.
 """
 
 # ruff: noqa: SIM109 (Triton compiles == on constants, and not every version `in`)
@@ -75,15 +76,17 @@ def long_row_of(rowptr, num_rows, chunk, SPLIT: tl.constexpr):
 def divided(a, b):
     """a / b, rounded to nearest: Triton's own division of float32 may be off by two units in the last place."""
     if a.dtype == tl.float64:
-        return a / b
-    return tl.div_rn(a, b)
+        quotient = a / b
+    else:
+        quotient = tl.div_rn(a, b)
+    return quotient
 
 
 @triton.jit
 def message(factor, x, X: tl.constexpr, HAS_VALUE: tl.constexpr):
     """factor * x, rounded to the dtype X of x: the very number that PyG would keep for this edge."""
     if HAS_VALUE:
-        return (factor * x).to(X).to(x.dtype)
+        x = (factor * x).to(X).to(x.dtype)
     return x
 
 
@@ -94,8 +97,10 @@ def folded(tile, mask, PASS: tl.constexpr):
         tile = tl.where(mask, tile, float("-inf"))
         is_nan = tile != tile
         largest = tl.max(tl.where(is_nan, float("-inf"), tile), 0)
-        return tl.where(tl.max(is_nan.to(tl.int32), 0) > 0, float("nan"), largest)
-    return tl.sum(tile, 0)
+        whole = tl.where(tl.max(is_nan.to(tl.int32), 0) > 0, float("nan"), largest)
+    else:
+        whole = tl.sum(tile, 0)
+    return whole
 
 
 @triton.jit
@@ -103,8 +108,10 @@ def joined(total, tile, mask, PASS: tl.constexpr):
     """total and another tile of entries, entry by entry."""
     if PASS == MAX or PASS == MIN:
         tile = tl.where(mask, tile, float("-inf"))
-        return tl.where((tile > total) | (tile != tile), tile, total)
-    return total + tile
+        total = tl.where((tile > total) | (tile != tile), tile, total)
+    else:
+        total += tile
+    return total
 
 
 @triton.jit

@@ -108,9 +108,9 @@ def _csr_transpose_fake(rowptr: Tensor, col: Tensor, num_cols: int) -> tuple[Ten
     return rowptr.new_empty(num_cols + 1), torch.empty_like(col), perm
 
 
-def _kernels(*tensors: Tensor | None) -> Any:
+def _kernels(x: Tensor, *others: Tensor | None) -> Any:
     """The module with the kernels of the tensors' device."""
-    if check_one_device("spmm", *tensors).type == "cpu":
+    if check_one_device("spmm", x, *others).type == "cpu":
         return cpu
     return gpu_kernels("fasthop.kernels.spmm.gpu")
 
