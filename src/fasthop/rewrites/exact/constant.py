@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,7 @@ from fasthop.errors import InvalidConfig
 from fasthop.kernels.dropout import dropout_is_on
 from fasthop.kernels.sparse_linear.features import SparseFeatures, sparse_linear
 from fasthop.kernels.spmm.adjacency import Adjacency
-from fasthop.rewrites.exact.matrix import Matrix
+from fasthop.rewrites.exact.matrix import Matrix, without_autocast
 
 # A product by non-zeros reads a row of the weight for each: at 16 columns about 30 GFLOP/s where a dense product of these
 # shapes runs at 100 and more. So beyond a fifth of non-zeros the dense product is the quicker one.
@@ -24,6 +25,8 @@ class Constant:
     unless it is `dropped`: then it is one draw of dropout, good for one forward pass.
 
     keeps_products: whether a product with a matrix is computed once and kept (the rung `first_hop`).
+    make: gives the first n rows, dense, in the place of `dense`: rows that are needed for one product only, or for their
+    non-zeros, are not kept.
     """
 
     def __init__(
@@ -31,14 +34,22 @@ class Constant:
         *,
         dense: Tensor | None = None,
         sparse: SparseFeatures | None = None,
+        make: Callable[[int], Tensor] | None = None,
+        shape: tuple[int, int] | None = None,
         dtype: torch.dtype,
         keeps_products: bool = False,
         undropped: Constant | None = None,
         acted: set[str] | None = None,
     ) -> None:
-        if dense is None and sparse is None:
+        if dense is not None:
+            shape = (dense.size(0), dense.size(1))
+        elif sparse is not None:
+            shape = sparse.shape
+        if shape is None:
             raise InvalidConfig("A Constant needs its dense form or its non-zeros, and got neither.")
         self._dense, self.sparse, self.dtype = dense, sparse, dtype
+        self._make = make
+        self.num_rows, self.num_features = shape
         self.keeps_products = keeps_products
         self._undropped = undropped
         self._acted: set[str] = set() if acted is None else acted
@@ -55,15 +66,26 @@ class Constant:
             sparse = SparseFeatures.from_tensor(x)
         return cls(dense=x, sparse=sparse, dtype=x.dtype, keeps_products=keeps_products, acted=acted)
 
-    @property
-    def num_rows(self) -> int:
-        """Number of rows."""
-        return self._dense.size(0) if self._dense is not None else self._sparse.shape[0]
-
-    @property
-    def num_features(self) -> int:
-        """Number of columns."""
-        return self._dense.size(1) if self._dense is not None else self._sparse.shape[1]
+    @classmethod
+    def arranged(
+        cls,
+        make: Callable[[int], Tensor],
+        shape: tuple[int, int],
+        *,
+        dtype: torch.dtype,
+        by_non_zeros: bool,
+        keeps_products: bool,
+        acted: set[str] | None = None,
+    ) -> Constant:
+        """Of what `make` gives; as `of`, but the dense form is made when it is asked for."""
+        sparse = None
+        if by_non_zeros:
+            dense = make(shape[0])
+            if dense.device.type == "cpu" and density(dense) < SPARSE_BELOW:
+                sparse = SparseFeatures.from_tensor(dense)
+        return cls(
+            sparse=sparse, make=make, shape=shape, dtype=dtype, keeps_products=keeps_products, acted=acted
+        )
 
     @property
     def _sparse(self) -> SparseFeatures:
@@ -71,10 +93,17 @@ class Constant:
         return self.sparse
 
     def dense(self) -> Tensor:
-        """The dense form [n, F]; built and kept where only the non-zeros were."""
+        """The dense form [n, F]; from now on it is kept."""
         if self._dense is None:
-            self._dense = densified(self._sparse, self.dtype)
+            self._dense = self._made()
         return self._dense
+
+    def _made(self) -> Tensor:
+        if self._dense is not None:
+            return self._dense
+        if self._make is not None:
+            return self._make(self.num_rows)
+        return densified(self._sparse, self.dtype)
 
     def head(self, num_rows: int) -> Constant:
         """The first rows, sharing memory; the same object on each call."""
@@ -93,6 +122,8 @@ class Constant:
         return Constant(
             dense=None if self._dense is None else self._dense[:num_rows],
             sparse=None if self.sparse is None else sparse_head(self.sparse, num_rows),
+            make=self._make,
+            shape=(num_rows, self.num_features),
             dtype=self.dtype,
             keeps_products=self.keeps_products,
             acted=self._acted,
@@ -102,7 +133,8 @@ class Constant:
         """self @ weight.T + bias."""
         if self.sparse is not None:
             self._acted.add("sparse_features")
-            return sparse_linear(self.sparse, weight, bias)
+            with without_autocast(weight.device.type):
+                return sparse_linear(self.sparse, weight, bias)
         return F.linear(self.dense(), weight, bias)
 
     def dropout(self, p: float) -> Constant:
@@ -127,9 +159,10 @@ class Constant:
         return product
 
     def _multiplied(self, matrix: Matrix, reduce: str) -> Constant | None:
-        with torch.no_grad():
+        # What is kept is in full precision, whatever the call that first asked for it runs under.
+        with torch.no_grad(), without_autocast(matrix.adjacency.col.device.type):
             if self.sparse is None:
-                dense = matrix.times(self.dense(), reduce)
+                dense = matrix.times(self._made(), reduce)
                 return Constant(dense=dense, dtype=dense.dtype, keeps_products=True, acted=self._acted)
             if reduce not in ("sum", "mean"):
                 return self._extremum(matrix, reduce)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch_geometric.utils import scatter
 
 from fasthop.kernels.spmm.adjacency import Adjacency, spmm
+
+
+def without_autocast(device_type: str) -> AbstractContextManager[Any]:
+    """For the kernels: they compute in the dtype of what they are given, and MKL's part of them has no bfloat16."""
+    if not torch.is_autocast_enabled(device_type):
+        return nullcontext()
+    return torch.autocast(device_type, enabled=False)
 
 
 class Matrix:
@@ -45,7 +55,8 @@ class Matrix:
         reduce: "sum", "mean", "max" or "min", with PyG's value 0 for a row without entries. Under autocast in its precision.
         """
         if self.use_spmm:
-            return spmm(self.adjacency, x, reduce=reduce)
+            with without_autocast(x.device.type):
+                return spmm(self.adjacency, x, reduce=reduce)
         message = x.index_select(0, self.adjacency.col)
         value = self.adjacency.value
         if value is not None:
