@@ -64,7 +64,7 @@ def add_parser(subparsers: Any) -> None:
     )
     model.add_argument("--batch-size", type=int, metavar="N", help="seed nodes a mini-batch (default: 128)")
     how = parser.add_argument_group("measuring")
-    how.add_argument("--ladder", choices=("tutorial", "full"), help="which recipes (default: tutorial)")
+    how.add_argument("--ladder", choices=("tutorial", "exact", "full"), help="which recipes (default: tutorial)")
     how.add_argument("--rounds", type=int, metavar="N", help="how often the recipes take turns (default: 10)")
     how.add_argument("--device", choices=("auto", "cpu", "cuda"), help="where to train (default: auto)")
     how.add_argument(

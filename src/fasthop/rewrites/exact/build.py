@@ -131,14 +131,20 @@ def arranged_constant(
 ) -> Constant:
     """The input in the program's order, as many rows as it reads."""
     keeps = options.first_hop
-    if x.layout == torch.strided:
-        return Constant.of(
-            order.arranged(x.detach(), depth),
+    x = x.detach()
+    n_id = order.n_id
+    if x.layout == torch.strided and n_id is None:
+        return Constant.of(x, by_non_zeros=options.sparse_features, keeps_products=keeps, acted=acted)
+    if x.layout == torch.strided and n_id is not None:
+        return Constant.arranged(
+            lambda num_rows: x.index_select(0, n_id[:num_rows]),
+            (order.size(depth), x.size(1)),
+            dtype=x.dtype,
             by_non_zeros=options.sparse_features,
             keeps_products=keeps,
             acted=acted,
         )
-    arranged = x.detach().to_sparse_coo()
+    arranged = x.to_sparse_coo()
     if order.n_id is not None:
         arranged = arranged.index_select(0, order.n_id[: order.size(depth)])
     if not options.sparse_features:
