@@ -9,7 +9,7 @@ import numpy as np
 from llvmlite import ir
 
 from fasthop.kernels.spmm.arithmetic import binary
-from fasthop.kernels.spmm.lanes import constant_vector, each_register, instruction, splat
+from fasthop.kernels.spmm.lanes import Lanes, constant_vector, each_register, instruction, splat
 
 
 @instruction
@@ -57,9 +57,20 @@ def gate(typingctx, z, a, slope):
 
 @instruction
 def exp(typingctx, a):
-    """e^a for a <= 0; 0 below the smallest normal number; not-a-number stays one.
+    """e^a for a <= 0; 0 below the smallest normal number; not-a-number stays one."""
 
-    a = n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts: Cody and Waite, "Software Manual for the Elementary
+    def codegen(context, builder, signature, args):
+        return each_register(
+            context, builder, a, lambda k: exp_register(builder, a, builder.extract_value(args[0], k))
+        )
+
+    return a(a), codegen
+
+
+def exp_register(builder: Any, a: Lanes, x: Any) -> Any:
+    """The code of e^x for one register of `a`, x <= 0.
+
+    x = n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts: Cody and Waite, "Software Manual for the Elementary
     Functions", 1980), e^r by Taylor's series, 2^n added to the exponent's bits. The series ends where what is left is below
     half a unit in the last place: r^8/8! < 6e-9 and r^14/14! < 5e-18. libm's, which LLVM would call head by head, takes
     about ten times as long.
@@ -75,33 +86,25 @@ def exp(typingctx, a):
         else (0.693359375, -2.12194440e-4)
     )
     smallest = -708.0 if is_double else -87.0
+    vector = a.vector
+    bits = ir.VectorType(ir.IntType(a.scalar.bitwidth), a.per_register)
 
-    def codegen(context, builder, signature, args):
-        vector = a.vector
-        bits = ir.VectorType(ir.IntType(a.scalar.bitwidth), a.per_register)
+    def number(value):
+        return constant_vector(vector, value if is_double else float(_single(value)))
 
-        def number(value):
-            return constant_vector(vector, value if is_double else float(_single(value)))
+    def plus_product(p, q, r):
+        return builder.fadd(builder.fmul(p, q, flags=["contract"]), r, flags=["contract"])
 
-        def plus_product(p, q, r):
-            return builder.fadd(builder.fmul(p, q, flags=["contract"]), r, flags=["contract"])
-
-        def make(k):
-            x = builder.extract_value(args[0], k)
-            shifted = plus_product(x, number(math.log2(math.e)), number(magic))
-            n = builder.fsub(shifted, number(magic))
-            r = plus_product(n, number(-low), plus_product(n, number(-high), x))
-            total = number(1.0 / math.factorial(degree))
-            for power in range(degree - 1, -1, -1):
-                total = plus_product(total, r, number(1.0 / math.factorial(power)))
-            exponent = builder.shl(builder.bitcast(shifted, bits), constant_vector(bits, mantissa))
-            result = builder.bitcast(builder.add(builder.bitcast(total, bits), exponent), vector)
-            result = builder.select(builder.fcmp_ordered("<", x, number(smallest)), number(0.0), result)
-            return builder.select(builder.fcmp_unordered("uno", x, x), x, result)
-
-        return each_register(context, builder, a, make)
-
-    return a(a), codegen
+    shifted = plus_product(x, number(math.log2(math.e)), number(magic))
+    n = builder.fsub(shifted, number(magic))
+    r = plus_product(n, number(-low), plus_product(n, number(-high), x))
+    total = number(1.0 / math.factorial(degree))
+    for power in range(degree - 1, -1, -1):
+        total = plus_product(total, r, number(1.0 / math.factorial(power)))
+    exponent = builder.shl(builder.bitcast(shifted, bits), constant_vector(bits, mantissa))
+    result = builder.bitcast(builder.add(builder.bitcast(total, bits), exponent), vector)
+    result = builder.select(builder.fcmp_ordered("<", x, number(smallest)), number(0.0), result)
+    return builder.select(builder.fcmp_unordered("uno", x, x), x, result)
 
 
 def _single(value: float) -> Any:

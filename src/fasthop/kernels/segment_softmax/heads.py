@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from fasthop.kernels.spmm.lanes import Lanes, constant_vector, each_register, instruction
+from fasthop.kernels.spmm.lanes import Lanes, constant_vector, each_register, instruction, splat
 
 _INT32 = ir.IntType(32)
 # The finaliser of MurmurHash3 (Appleby, public domain) and the golden ratio's 32 bits between heads.
@@ -110,33 +110,34 @@ def keep(typingctx, bits, threshold, scale, like, first_head, dropped):
     def codegen(context, builder, signature, args):
         if not dropped.count:
             return each_register(context, builder, like, lambda k: constant_vector(like.vector, 1.0))
-        words = ir.VectorType(_INT32, like.per_register)
-        wide = ir.VectorType(ir.IntType(64), like.per_register)
-
-        def all_of(scalar, vector):
-            undefined = ir.Constant(vector, ir.Undefined)
-            one = builder.insert_element(undefined, scalar, _INT32(0))
-            return builder.shuffle_vector(
-                one, undefined, ir.Constant(ir.VectorType(_INT32, vector.count), None)
-            )
-
-        low = all_of(builder.trunc(args[0], _INT32), words)
-        high = all_of(builder.trunc(builder.lshr(args[0], ir.Constant(args[0].type, 32)), _INT32), words)
-        first = all_of(builder.trunc(args[4], _INT32), words)
-        factor = all_of(context.cast(builder, args[2], signature.args[2], like.scalar), like.vector)
-
-        def make(k):
-            head = [k * like.per_register + p for p in range(like.per_register)]
-            head = builder.add(first, ir.Constant(words, head))
-            v = builder.add(low, builder.mul(head, constant_vector(words, _GOLDEN)))
-            v = builder.xor(v, builder.lshr(v, constant_vector(words, 16)))
-            v = builder.mul(v, constant_vector(words, _MUR_1))
-            v = builder.xor(v, builder.lshr(v, constant_vector(words, 13)))
-            v = builder.mul(v, constant_vector(words, _MUR_2))
-            v = builder.xor(builder.xor(v, builder.lshr(v, constant_vector(words, 16))), high)
-            stays = builder.icmp_unsigned("<", builder.zext(v, wide), all_of(args[1], wide))
-            return builder.select(stays, factor, constant_vector(like.vector, 0.0))
-
-        return each_register(context, builder, like, make)
+        factor = context.cast(builder, args[2], signature.args[2], like.scalar)
+        factors = keep_registers(builder, like, args[0], args[1], factor, args[4])
+        return each_register(context, builder, like, lambda k: factors[k])
 
     return like(types.uint64, types.uint64, types.float64, like, types.uint64, dropped), codegen
+
+
+def keep_registers(
+    builder: Any, like: Lanes, bits: Any, threshold: Any, factor: Any, first_head: Any
+) -> list[Any]:
+    """The code of `keep`, a register after another; factor is a number of the lanes' dtype."""
+    words = ir.VectorType(_INT32, like.per_register)
+    wide = ir.VectorType(ir.IntType(64), like.per_register)
+    low = splat(builder, builder.trunc(bits, _INT32), words)
+    high = splat(builder, builder.trunc(builder.lshr(bits, ir.Constant(bits.type, 32)), _INT32), words)
+    first = splat(builder, builder.trunc(first_head, _INT32), words)
+    factor = splat(builder, factor, like.vector)
+
+    def make(k):
+        head = [k * like.per_register + p for p in range(like.per_register)]
+        head = builder.add(first, ir.Constant(words, head))
+        v = builder.add(low, builder.mul(head, constant_vector(words, _GOLDEN)))
+        v = builder.xor(v, builder.lshr(v, constant_vector(words, 16)))
+        v = builder.mul(v, constant_vector(words, _MUR_1))
+        v = builder.xor(v, builder.lshr(v, constant_vector(words, 13)))
+        v = builder.mul(v, constant_vector(words, _MUR_2))
+        v = builder.xor(builder.xor(v, builder.lshr(v, constant_vector(words, 16))), high)
+        stays = builder.icmp_unsigned("<", builder.zext(v, wide), splat(builder, threshold, wide))
+        return builder.select(stays, factor, constant_vector(like.vector, 0.0))
+
+    return [make(k) for k in range(like.num_registers)]

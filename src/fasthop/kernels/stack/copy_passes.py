@@ -14,7 +14,8 @@ from numba import carray  # pyright: ignore[reportPrivateImportUsage]
 
 from fasthop.kernels.sample.draw import WEYL, mix
 from fasthop.kernels.spmm.job import pointer, take_chunk
-from fasthop.kernels.stack.arithmetic import number_at
+from fasthop.kernels.spmm.lanes import REGISTER_BYTES, constant
+from fasthop.kernels.stack.arithmetic import number_at, registers, turn_block
 from fasthop.kernels.stack.job import (
     COL,
     INNER,
@@ -31,27 +32,37 @@ from fasthop.kernels.stack.job import (
 )
 
 _1 = np.uint64(1)
-TILE = 16  # rows and columns turned at once: 16 lines of each side stay in the nearest cache
 
 
 def turn(kind: str) -> Any:
-    """A chunk takes a part of the columns of A."""
+    """Squares of a register's width are turned in registers, the rest number by number. A chunk takes a part of the columns."""
+    width = REGISTER_BYTES // (8 if kind == "float64" else 4)
+    full, tail = registers(width, kind)
+    size = np.uint64(width)
 
     def work(job):
         num_rows, num_cols = np.uint64(job[NUM_ROWS]), np.uint64(job[STRIDE])
         a = carray(pointer(job[A], kind), job[NUM_ROWS] * job[STRIDE])
         out = carray(pointer(job[OUT], kind), job[NUM_ROWS] * job[STRIDE])
+        like = constant(a, full, tail, 0.0)
         num_chunks = np.uint64(job[NUM_CHUNKS])
         while True:
             chunk = np.uint64(take_chunk(job))
             if chunk >= num_chunks:
                 return
             first, last = num_cols * chunk // num_chunks, num_cols * (chunk + _1) // num_chunks
-            for row in range(np.uint64(0), num_rows, np.uint64(TILE)):
-                until = min(row + np.uint64(TILE), num_rows)
-                for j in range(first, last):
-                    for i in range(row, until):
+            whole = first + (last - first) // size * size
+            row = np.uint64(0)
+            while row + size <= num_rows:
+                for j in range(first, whole, size):
+                    turn_block(a, row * num_cols + j, num_cols, out, j * num_rows + row, num_rows, like)
+                for j in range(whole, last):
+                    for i in range(row, row + size):
                         out[j * num_rows + i] = a[i * num_cols + j]
+                row += size
+            for i in range(row, num_rows):
+                for j in range(first, last):
+                    out[j * num_rows + i] = a[i * num_cols + j]
 
     return work
 

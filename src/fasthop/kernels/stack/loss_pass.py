@@ -39,7 +39,7 @@ def cross_entropy(kind: str, width: int) -> Any:
             chunk = np.uint64(take_chunk(job))
             if chunk >= num_chunks:
                 return
-            loss = 0.0
+            loss, product = 0.0, 1.0
             for i in range(num_rows * chunk // num_chunks, num_rows * (chunk + _1) // num_chunks):
                 at = i * stride
                 z = load(a, at, constant(a, full, tail, 0.0))
@@ -47,10 +47,15 @@ def cross_entropy(kind: str, width: int) -> Any:
                 label = at + np.uint64(labels[i])
                 e = exp(subtract(z, constant(a, full, tail, highest)))
                 total = np.float64(sum_channels(e))
-                loss += math.log(total) + (np.float64(highest) - np.float64(a[label]))
+                # One logarithm for many rows: each factor lies between 1 and the number of channels.
+                product *= total
+                if product > 1e200:
+                    loss += math.log(product)
+                    product = 1.0
+                loss += np.float64(highest) - np.float64(a[label])
                 store(out, at, multiply(e, constant(a, full, tail, share / total)))
                 out[label] -= share
-            losses[chunk] = loss * share
+            losses[chunk] = (loss + math.log(product)) * share
 
     return work
 

@@ -14,10 +14,10 @@ import numpy as np
 from numba import carray  # pyright: ignore[reportPrivateImportUsage]
 
 from fasthop.kernels.segment_softmax.arithmetic import add_product, multiply, subtract
-from fasthop.kernels.spmm.arithmetic import add, divide
+from fasthop.kernels.spmm.arithmetic import add
 from fasthop.kernels.spmm.job import pointer, take_chunk
 from fasthop.kernels.spmm.lanes import REGISTER_BYTES, constant, load, store
-from fasthop.kernels.stack.arithmetic import number_at, root
+from fasthop.kernels.stack.arithmetic import number_at, update_of
 from fasthop.kernels.stack.job import NUM_CHUNKS
 
 # The words of this job; take_chunk counts in the first, NUM_CHUNKS is the second. STEPS is how many were taken before.
@@ -70,8 +70,7 @@ def adam(kind: str, is_decoupled: bool) -> Any:
                 second = add(multiply(load(v, at, rate), old_2), multiply(multiply(grad, grad), new_2))
                 store(m, at, first)
                 store(v, at, second)
-                divisor = add_product(root(second), per_root_2, eps)
-                store(p, at, add_product(rate, divide(first, divisor), value))
+                store(p, at, add_product(rate, update_of(first, second, per_root_2, eps), value))
 
     return work
 
