@@ -64,6 +64,8 @@ class KnownGraph:
     def edges(self, weighted: bool) -> Edges:
         """(edge_index int64, edge_weight or None) as the user gave them."""
         weight = self.edge_weight.tensor if weighted and self.edge_weight is not None else None
+        if weight is not None and weight.dim() == 2 and weight.size(1) == 1:
+            weight = weight.squeeze(1)  # PyG's layers look at [E, 1] as [E]
         return self.edge_index.tensor.long(), weight
 
     def matrix(self, key: Hashable, make: Callable[[], Edges], depth: int) -> Matrix:
