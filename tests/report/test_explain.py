@@ -40,6 +40,14 @@ def test_a_rung_speaks_for_itself_and_a_combination_names_its_rungs():
     assert about(results.normal(), "sample").startswith("An epoch takes")
 
 
+def test_a_row_of_a_cumulative_ladder_names_what_it_adds():
+    added = replace(results.SAMPLE, name="+compile", rungs=("sample", "compile"))
+    text = about(results.result(results.BASELINE, results.SAMPLE, added), "+compile", words=WORDS)
+    assert text.startswith("Adds compile to what sample has. Generates kernels. An epoch")
+    alone = about(results.result(results.BASELINE, added), "+compile", words=WORDS)
+    assert alone.startswith("Combines sample + compile.")
+
+
 def test_faster_slower_and_no_change():
     assert "5.94× as fast as the baseline (95 % interval 5.82–6.06)" in about(
         results.with_faster(), "csr_spmm"

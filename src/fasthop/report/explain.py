@@ -36,7 +36,7 @@ def explanations(
 
 def _about(run: Run, result: Result, lang: str, rung_words: Mapping[str, str]) -> list[str]:
     baseline = result.baseline
-    parts = [_what(run, baseline, lang, rung_words)]
+    parts = [_what(run, result, lang, rung_words)]
     if run.skipped is not None:
         parts.append(phrase("explain.skipped", lang, reason=run.reason(lang)))
     if run.skipped is None or measured(run.time_per_epoch_ms) is not None:
@@ -48,11 +48,15 @@ def _about(run: Run, result: Result, lang: str, rung_words: Mapping[str, str]) -
     return parts + [in_language(note, lang) for note in run.notes]
 
 
-def _what(run: Run, baseline: Run, lang: str, rung_words: Mapping[str, str]) -> str:
-    if run is baseline:
+def _what(run: Run, result: Result, lang: str, rung_words: Mapping[str, str]) -> str:
+    if run is result.baseline:
         return phrase("explain.baseline", lang)
     if len(run.rungs) == 1:
         return rung_words.get(run.rungs[0], "")
+    before = next((other for other in result.runs if other.rungs == run.rungs[:-1]), None)
+    if run.name.startswith("+") and before is not None:  # a rung of a cumulative ladder
+        added = phrase("explain.added", lang, rung=run.rungs[-1], before=before.name)
+        return sentences([added, rung_words.get(run.rungs[-1], "")], lang)
     return phrase("explain.combination", lang, rungs=" + ".join(run.rungs)) if run.rungs else ""
 
 

@@ -76,6 +76,7 @@ PHRASES: dict[str, str] = {
     # the interpretation
     "explain.baseline": "PyG on the full batch, exactly as written: what all others are compared with.",
     "explain.combination": "Combines {rungs}.",
+    "explain.added": "Adds {rung} to what {before} has.",
     "explain.skipped": "Not measured: {reason}",
     "time.none": "Its time was not measured.",
     "time.alone": "An epoch takes {time} ms ({span}).",

@@ -73,6 +73,7 @@ PHRASES: dict[str, str] = {
     # the interpretation
     "explain.baseline": "PyG 全批次训练，照原样书写；其余方案都与它比较。",
     "explain.combination": "由 {rungs} 组合而成。",
+    "explain.added": "在 {before} 的基础上再加 {rung}。",
     "explain.skipped": "未测量：{reason}",
     "time.none": "没有测到耗时。",
     "time.alone": "每个 epoch 耗时 {time} ms（{span}）。",
