@@ -94,6 +94,7 @@ def test_large_products_and_teams(monkeypatch, architecture, dtype):
         architecture, random_edges(200, 900, 1), 200, widths=(16, 16, 7), dtype=dtype, p=0.5, sparse=True
     )
     monkeypatch.setattr(emit, "BLAS_FROM", 0)
+    monkeypatch.setattr(emit, "BLAS_WIDER_THAN", 0)
     monkeypatch.setattr(emit, "TEAM_FROM", 0)
     compare(ops, dtype, seed=4)
 

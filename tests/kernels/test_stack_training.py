@@ -99,6 +99,7 @@ def test_every_architecture_with_dropout(architecture):
 @pytest.mark.parametrize("architecture", ["gcn", "sage", "shared"])
 def test_large_products_and_teams_in_float32(monkeypatch, architecture):
     monkeypatch.setattr(emit, "BLAS_FROM", 0)
+    monkeypatch.setattr(emit, "BLAS_WIDER_THAN", 0)
     monkeypatch.setattr(emit, "TEAM_FROM", 0)
     ops = program(architecture, torch.float32)
     stack = Stack(ops)

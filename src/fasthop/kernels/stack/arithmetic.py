@@ -79,6 +79,22 @@ def several(typingctx, like, count):
 
 
 @instruction
+def load_rows(typingctx, x, offset, step, like, count):
+    """As many rows such as `like` as the tuple `count` is long: row q from x[offset + q * step] on."""
+    block = Lanes(like.scalar, like.num_registers * count.count, 0)
+
+    def codegen(context, builder, signature, args):
+        rows = []
+        for q in range(count.count):
+            at = builder.add(args[1], builder.mul(args[2], _INDEX(q)))
+            pointer = element_address(context, builder, signature.args[0], args[0], at)
+            rows += [load_register(builder, pointer, like.vector, like, k) for k in range(like.num_registers)]
+        return each_register(context, builder, block, lambda k: rows[k])
+
+    return block(x, types.uint64, types.uint64, like, count), codegen
+
+
+@instruction
 def add_outer(typingctx, block, x, offset, step, b):
     """block[q] + x[offset + q * step] * b for every row q of a block of `several` rows such as b."""
     rows = block.num_registers // b.num_registers

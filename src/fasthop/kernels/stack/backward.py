@@ -14,7 +14,6 @@ from fasthop.kernels.stack.emit import End, Sums
 from fasthop.kernels.stack.forward import Forward
 from fasthop.kernels.stack.nodes import Node, Ref
 from fasthop.kernels.stack.ops import Aggregate, Linear
-from fasthop.kernels.stack.placement import is_large
 from fasthop.kernels.stack.plan import Word
 
 
@@ -33,9 +32,11 @@ class Backward:
     def __init__(self, forward: Forward) -> None:
         self.forward, self.emitter, self.places = forward, forward.emitter, forward.places
         self._parts: dict[int, list[Contribution]] = {}
+        self._output_sums: Sums = None
 
-    def emit(self, grad: Word) -> None:
-        """grad: the gradient of the output, where it lies."""
+    def emit(self, grad: Word, sums: Sums = None) -> None:
+        """grad: the gradient of the output, where it lies; sums: the sums over its rows where they are known."""
+        self._output_sums = sums
         output = self.forward.nodes.output
         self._parts[id(output.node)] = [Contribution(output.num_rows, grad)]
         for node in reversed(self.forward.nodes.order):
@@ -69,7 +70,9 @@ class Backward:
         first, *others = parts
         if not others and first.make is None and first.num_rows == rows and node.is_plain:
             if wants_sums:
-                sums = self.emitter.again(first.where, rows, None, rows, channels, last_end)
+                is_output = node is self.forward.nodes.output.node
+                sums = self._output_sums if is_output else None
+                sums = sums or self.emitter.again(first.where, rows, None, rows, channels, last_end)
                 self._emit_bias(node, sums)
             return first.where
         where: Word = None
@@ -121,14 +124,14 @@ class Backward:
             self.emitter.aggregate(matrix, grad, out, channels, end, self.forward.sparse_values(source))
             return
         x, rows = self.forward.at(source), node.num_rows
-        if not is_large(self.emitter, node):
-            self.emitter.outer(x, grad, out, rows, inner, channels, again)
-        elif id(weight) in self.places.turned:
-            how = {"rows": inner, "cols": channels, "inner": rows}
-            self.emitter.product(out, x, grad, turned_a=True, accumulate=again, **how)
+        is_turned = id(weight) in self.places.turned
+        a, b = (x, grad) if is_turned else (grad, x)
+        size = (inner, channels) if is_turned else (channels, inner)
+        if self.emitter.is_large_sum(rows, *size):
+            how = {"rows": size[0], "cols": size[1], "inner": rows}
+            self.emitter.product(out, a, b, turned_a=True, accumulate=again, **how)
         else:
-            how = {"rows": channels, "cols": inner, "inner": rows}
-            self.emitter.product(out, grad, x, turned_a=True, accumulate=again, **how)
+            self.emitter.outer(a, b, out, rows, *size, again)
 
     def _through(self, node: Node, grad: Word) -> Callable[[Word, End], Sums] | None:
         """The pass that takes a node's gradient to its source; None where it is the same."""
@@ -143,7 +146,7 @@ class Backward:
         assert isinstance(node.op, Linear)
         weight = self.places.slots[id(node.op.weight)]
         rows, (inner, channels) = node.num_rows, node.op.weight.shape
-        if not is_large(self.emitter, node):
+        if not self.emitter.is_large(rows, inner, channels):
             return self.emitter.transform(grad, weight, out, rows, inner, channels, end)
         self.emitter.product(out, grad, weight, rows=rows, cols=channels, inner=inner)
         return None if end.is_nothing else self.emitter.again(out, rows, out, rows, channels, end)

@@ -19,7 +19,12 @@ from fasthop.kernels.stack.plan import Buffer, Plan, Within, Word
 TEAM_CHUNKS = 64
 """Chunks of a pass that a team does: more than threads, and not dependent on them, so that sums keep their bits."""
 BLAS_FROM = 2_000_000
-"""Multiplications from which a dense product is BLAS's."""
+"""Multiplications from which a dense product may be BLAS's."""
+BLAS_WIDER_THAN = 1 / 4
+"""Up to this part of the registers four rows of a product are summed at once, as quickly as BLAS does it, and what follows
+(bias, activation) is done on the way."""
+BLAS_INNER = 512
+"""A weight with more rows than this does not stay in the caches while rows go by."""
 
 
 Sums = tuple[Buffer, int] | None
@@ -89,9 +94,20 @@ class Emitter:
         """BLAS's product; see gemm.py."""
         gemm.add_product(self.plan, out, a, b, **how)
 
-    def is_large(self, multiplications: int) -> bool:
-        """Whether a dense product is BLAS's, where there is one."""
+    def is_large(self, rows: int, inner: int, channels: int) -> bool:
+        """Whether a product [rows, inner] by [inner, channels] is BLAS's, where there is one."""
+        is_wide = inner > BLAS_INNER or self._is_wide(channels)
+        return is_wide and self._has_blas(rows * inner * channels)
+
+    def is_large_sum(self, rows: int, inner: int, channels: int) -> bool:
+        """The same for a product [inner, rows] by [rows, channels]."""
+        return self._has_blas(rows * inner * channels) and self._is_wide(channels)
+
+    def _has_blas(self, multiplications: int) -> bool:
         return multiplications >= BLAS_FROM and gemm.gemm_address(self.kind) != 0
+
+    def _is_wide(self, channels: int) -> bool:
+        return channels > BLAS_WIDER_THAN * self.block
 
     def outer(
         self, a: Word, g: Word, out: Word, rows: int, inner: int, channels: int, accumulate: bool
@@ -103,7 +119,7 @@ class Emitter:
         parts = out if num_parts == 1 and not accumulate else self.plan.buffer(num_parts * size)
         for channel in range(0, channels, self.block):
             width = min(self.block, channels - channel)
-            block = sum_passes.block_rows(self.kind, width, inner)
+            blocks = sum_passes.block_rows(self.kind, width, inner)
             words: dict[int, Word] = {
                 job.NUM_CHUNKS: num_parts,
                 job.NUM_ROWS: rows,
@@ -114,7 +130,7 @@ class Emitter:
                 job.MATRIX: g,
                 job.OUT: parts,
             }
-            self.plan.add(compiled(sum_passes.outer, self.kind, width, block), words, team=is_team)
+            self.plan.add(compiled(sum_passes.outer, self.kind, width, *blocks), words, team=is_team)
         if parts is not out:
             self.parts(parts, num_parts, out, size, accumulate)
 
@@ -172,21 +188,25 @@ class Emitter:
 
     def cross_entropy(
         self, logits: Word, labels: Tensor, grad: Buffer, losses: Buffer, channels: int
-    ) -> None:
-        """The gradient of the mean cross-entropy, and the parts of the loss."""
+    ) -> Sums:
+        """The gradient of the mean cross-entropy, and the parts of the loss. Returns the sums over the gradient's rows."""
         rows = labels.numel()
         work = 8 * rows * channels
+        num_chunks = self.num_chunks(rows, work)
+        sums = self.plan.buffer(num_chunks * channels)
         words: dict[int, Word] = {
-            job.NUM_CHUNKS: self.num_chunks(rows, work),
+            job.NUM_CHUNKS: num_chunks,
             job.NUM_ROWS: rows,
             job.STRIDE: channels,
             job.A: logits,
             job.COL: labels,
             job.OUT: grad,
             job.SUMS: losses,
+            job.MATRIX: sums,
         }
         function = compiled(loss_pass.cross_entropy, self.kind, channels)
         self.plan.add(function, words, team=work >= TEAM_FROM)
+        return sums, num_chunks
 
     def _rows(
         self,

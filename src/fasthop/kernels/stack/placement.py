@@ -90,4 +90,5 @@ def is_large(emitter: Emitter, node: Node) -> bool:
     assert node.source is not None
     if node.source.node.kind == "sparse":
         return False
-    return emitter.is_large(node.num_rows * node.op.weight.numel())
+    channels, inner = node.op.weight.shape
+    return emitter.is_large(node.num_rows, inner, channels)

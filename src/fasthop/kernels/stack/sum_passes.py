@@ -12,8 +12,8 @@ import numpy as np
 from numba import carray  # pyright: ignore[reportPrivateImportUsage]
 
 from fasthop.kernels.spmm.job import pointer, take_chunk
-from fasthop.kernels.spmm.lanes import MAX_REGISTERS, constant, load
-from fasthop.kernels.stack.arithmetic import add_outer, registers, several, store_rows
+from fasthop.kernels.spmm.lanes import MAX_REGISTERS, constant, load, store
+from fasthop.kernels.stack.arithmetic import add_outer, load_rows, registers, store_rows
 from fasthop.kernels.stack.job import (
     A_ROWS,
     CHANNEL,
@@ -30,17 +30,21 @@ from fasthop.kernels.stack.job import (
 _1 = np.uint64(1)
 
 
-def block_rows(kind: str, width: int, inner: int) -> int:
-    """How many rows of a weight's gradient stay in registers at once."""
-    full, tail = registers(width, kind)
-    fit = max(1, MAX_REGISTERS // (len(full) + (1 if tail else 0)))
-    return next(size for size in (16, 8, 4, 2, 1) if size <= min(fit, inner))
+TILE_ROWS = np.uint64(64)
+"""Rows that are read again for each block of k's while they are in the nearest cache."""
 
 
-def outer(kind: str, width: int, size: int) -> Any:
-    """size: from `block_rows`. The last block of k's starts early enough to be whole, and writes some rows twice."""
+def block_rows(kind: str, width: int, inner: int) -> tuple[int, int]:
+    """How many rows of a weight's gradient stay in registers at once, and how many the last block has (0: as many)."""
     full, tail = registers(width, kind)
-    several_rows = (0,) * size
+    size = min(16, max(1, MAX_REGISTERS // (len(full) + (1 if tail else 0))), inner)
+    return size, inner % size
+
+
+def outer(kind: str, width: int, size: int, rest: int) -> Any:
+    """size, rest: from `block_rows`. Tile after tile of rows is added to what OUT holds of the chunk."""
+    full, tail = registers(width, kind)
+    of_block, of_rest = (0,) * size, (0,) * (rest or size)
     step = np.uint64(size)
 
     def work(job):
@@ -50,21 +54,32 @@ def outer(kind: str, width: int, size: int) -> Any:
         out = carray(pointer(job[OUT], kind), job[NUM_ROWS])
         stride, channel = np.uint64(job[STRIDE]), np.uint64(job[CHANNEL])
         num_chunks = np.uint64(job[NUM_CHUNKS])
+        whole = inner // step * step
         while True:
             chunk = np.uint64(take_chunk(job))
             if chunk >= num_chunks:
                 return
             first, last = num_rows * chunk // num_chunks, num_rows * (chunk + _1) // num_chunks
             like = constant(a, full, tail, 0.0)
-            k = np.uint64(0)
-            while k < inner:
-                if k + step > inner:
-                    k = inner - step
-                block = several(like, several_rows)
-                for i in range(first, last):
-                    block = add_outer(block, a, i * inner + k, _1, load(g, i * stride + channel, like))
-                store_rows(out, (chunk * inner + k) * stride + channel, stride, block, like)
-                k += step
+            row = chunk * inner * stride + channel
+            for k in range(inner):
+                store(out, row + k * stride, like)
+            start = first
+            while start < last:
+                end = min(start + TILE_ROWS, last)
+                for k in range(np.uint64(0), whole, step):
+                    block = load_rows(out, row + k * stride, stride, like, of_block)
+                    for i in range(start, end):
+                        block = add_outer(block, a, i * inner + k, _1, load(g, i * stride + channel, like))
+                    store_rows(out, row + k * stride, stride, block, like)
+                if whole < inner:
+                    ending = load_rows(out, row + whole * stride, stride, like, of_rest)
+                    for i in range(start, end):
+                        ending = add_outer(
+                            ending, a, i * inner + whole, _1, load(g, i * stride + channel, like)
+                        )
+                    store_rows(out, row + whole * stride, stride, ending, like)
+                start = end
 
     return work
 
