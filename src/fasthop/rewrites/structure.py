@@ -8,18 +8,28 @@ from collections.abc import Callable
 import torch
 from torch_geometric.nn import MessagePassing
 
+from fasthop.rewrites.exact.attributes import REGISTRIES, attributes, holds
+
 # What PyG's layers keep of the graph they saw last when made with cached=True. A copy that carried it
 # along would silently normalise by another graph.
 CACHES = ("_cached_edge_index", "_cached_adj_t", "_cached_x")
 
 
-def copy_sharing(model: torch.nn.Module) -> torch.nn.Module:
-    """A deep copy of the modules whose parameters and buffers are the very tensors of `model`.
+def copy_sharing(model: torch.nn.Module, *, share_attributes: bool = False) -> torch.nn.Module:
+    """A deep copy of the modules whose parameters, buffers and other tensors are the very tensors of `model`.
 
-    Caches of the graph that PyG's layers carry are emptied in the copy.
+    Caches of the graph that PyG's layers carry are emptied in the copy. share_attributes: hooks, registries of buffers and
+    whatever attribute holds no module are the very objects, too, so that what a forward pass of the copy does to them is done
+    to the model.
     """
-    shared = [*model.parameters(), *model.buffers()]
-    twin = copy.deepcopy(model, {id(tensor): tensor for tensor in shared})
+    shared: list[object] = [*model.parameters(), *model.buffers()]
+    for part in model.modules():
+        own = vars(part)
+        shared += [value for value in own.values() if isinstance(value, torch.Tensor)]
+        if share_attributes:
+            shared += [value for value in attributes(part).values() if not holds(value, (torch.nn.Module,))]
+            shared += [own[name] for name in REGISTRIES & own.keys() if name not in ("_modules", "training")]
+    twin = copy.deepcopy(model, {id(value): value for value in shared})
     for part in twin.modules():
         for name in CACHES:
             if getattr(part, name, None) is not None:

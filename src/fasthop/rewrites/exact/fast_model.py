@@ -6,20 +6,23 @@ import copy
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from fasthop.rewrites.exact.guarded_layer import GuardedLayer
+from fasthop.rewrites.exact.attributes import REGISTRIES
 from fasthop.rewrites.exact.known import Known
 from fasthop.rewrites.exact.program import Program
+from fasthop.rewrites.exact.watched import Watched
 from fasthop.train.task import takes_edge_weight
 
 
 class FastModel(torch.nn.Module):
     """`original` by other means. Its parameters, buffers and modules *are* the original's.
 
-    In train mode a call with the very tensors it was built for runs `program`, and returns the rows that it was built for.
-    Any other call runs `general`, a copy of the model's structure whose layers know their graph, and returns all rows in
-    the user's order. Where the user has since changed the model's modules or attributes, the original itself runs, because both
-    were made of what the model was; `stale` then says so.
+    In train mode a call with the very tensors it was built for runs `program`, and returns the rows that it was built for
+    (`rows`, or all where it is None). Any other call runs `general`, a copy of the model's structure whose layers know their
+    graph, and returns all rows in the user's order. Where the user has since changed the model's modules or attributes, the
+    original itself runs, because both were made of what the model was; `stale` then says so. Which rows come back depends
+    on the mode and the tensors alone, not on which of them ran. Attributes are the original's, read and written.
     """
 
     def __init__(
@@ -31,6 +34,7 @@ class FastModel(torch.nn.Module):
         x: Known,
         edge_index: Known,
         edge_weight: Known | None,
+        rows: Tensor | None = None,
     ) -> None:
         super().__init__()
         own = self.__dict__
@@ -42,34 +46,45 @@ class FastModel(torch.nn.Module):
         own["original"], own["general"], own["program"] = original, general, program
         own["_known"] = (x, edge_index, edge_weight)
         own["_takes_weight"] = takes_edge_weight(original)
-        own["_watched"] = _Watched(original, general)
+        own["_watched"] = Watched(original, general, has_program=program is not None)
         own["runner"] = None if program is None else program.call
-        own["training"] = original.training
+        own["rows"] = rows
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """As the original's forward; see the class for which rows come back."""
         mode = self._watched.mode()
-        if mode is None:
-            return self.original(*args, **kwargs)
-        if mode and self.runner is not None and self.is_known(args, kwargs):
+        training = self.training
+        # Where neither depends on whether the tensors are known ones, nobody asks.
+        known = (
+            training and (self.runner is not None or self.rows is not None) and self._known_in(args, kwargs)
+        )
+        if mode and self.runner is not None and known and all(tensor.is_unchanged for tensor in known):
             return self.runner()
-        return self.general(*args, **kwargs)
+        if mode is None:
+            out = self.original(*args, **kwargs)
+        else:
+            self._watched.push()
+            out = self.general(*args, **kwargs)
+            self._watched.adopt()
+        return out if self.rows is None or not known else out.index_select(0, self.rows)
 
-    def is_known(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether a call has the very tensors that the model was built for, unchanged."""
+    def _known_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Known, ...] | None:
+        """The tensors that the model was built for where they are what the call is given, perhaps changed in place; else
+        None."""
         x, edge_index, edge_weight = self._known
         if len(args) == 2 and not kwargs:
-            return edge_weight is None and x.is_it(args[0]) and edge_index.is_it(args[1])
-        given = dict(zip(("x", "edge_index", "edge_weight"), args[:3], strict=False)) | kwargs
+            mine = edge_weight is None and args[0] is x.tensor and args[1] is edge_index.tensor
+            return (x, edge_index) if mine else None
         if len(args) > 3 or (len(args) == 3 and not self._takes_weight):
-            return False
-        weight = given.pop("edge_weight", None)
-        if (weight is None) != (edge_weight is None) or (
-            edge_weight is not None and not edge_weight.is_it(weight)
-        ):
-            return False
-        known = x.is_it(given.pop("x", None)) and edge_index.is_it(given.pop("edge_index", None))
-        return known and all(value is None for value in given.values())
+            return None
+        given = dict(zip(("x", "edge_index", "edge_weight"), args, strict=False)) | kwargs
+        wanted = {"x": x, "edge_index": edge_index, "edge_weight": edge_weight}
+        for name, known in wanted.items():
+            if given.pop(name, None) is not (None if known is None else known.tensor):
+                return None
+        if any(value is not None for value in given.values()):
+            return None
+        return (x, edge_index) if edge_weight is None else (x, edge_index, edge_weight)
 
     @property
     def original_x(self) -> torch.Tensor:
@@ -81,11 +96,41 @@ class FastModel(torch.nn.Module):
         """Whether the model was changed since, so that the original runs."""
         return self._watched.mode() is None
 
+    @property
+    def training(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The original's mode."""
+        return vars(self)["original"].training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if "original" in vars(self):
+            vars(self)["original"].training = mode
+
+    def renew(self) -> None:
+        """Takes the model as it is now for the one that this was made of."""
+        self._watched.take_stock()
+
     def train(self, mode: bool = True) -> FastModel:
-        """Sets the mode of the original, too."""
+        """Sets the mode of the original."""
         self.original.train(mode)
-        self.__dict__["training"] = mode
         return self
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The original's."""
+        return self.original.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Into the original."""
+        return self.original.load_state_dict(*args, **kwargs)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in REGISTRIES or "original" not in vars(self):
+            super().__setattr__(name, value)
+        else:
+            setattr(self.original, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self.original, name)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -106,73 +151,3 @@ class FastModel(torch.nn.Module):
 
 def _itself(model: torch.nn.Module) -> torch.nn.Module:
     return model
-
-
-class _Watched:
-    """What must stay as it was for the copies to be copies: modules, parameters, and plain attributes.
-
-    `mode()` is a flag check of some microseconds in each call. A change of train/eval flags alone is handed on
-    to the general copy.
-    """
-
-    def __init__(self, original: torch.nn.Module, general: torch.nn.Module) -> None:
-        twins = _twins(general)
-        self.modules = [(module, twins.get(path, [])) for path, module in original.named_modules()]
-        self.tensors = [
-            (owner, name, value)
-            for module, _ in self.modules
-            for owner in (module._parameters, module._buffers, module._modules)
-            for name, value in owner.items()
-        ]
-        self.sizes = [
-            (owner, len(owner))
-            for module, _ in self.modules
-            for owner in (module._parameters, module._buffers, module._modules, module._forward_hooks)
-        ]
-        self.values = [
-            (module.__dict__, name, value)
-            for module, _ in self.modules
-            for name, value in module.__dict__.items()
-            if name != "training"
-            and isinstance(value, bool | int | float | str | None)
-            and not name.startswith("_cached")
-        ]
-        self.flags = [module.training for module, _ in self.modules]
-        self.trained_as = list(self.flags)
-
-    def mode(self) -> bool | None:
-        """True: in the mode that was traced. False: in another. None: something else was changed."""
-        for owner, name, value in self.tensors:
-            if owner.get(name) is not value:
-                return None
-        for owner, size in self.sizes:
-            if len(owner) != size:
-                return None
-        for attributes, name, value in self.values:
-            if attributes.get(name) is not value and attributes.get(name) != value:
-                return None
-        flags = [module.__dict__["training"] for module, _ in self.modules]
-        if flags != self.flags:
-            self.flags = flags
-            for module, twins in self.modules:
-                for twin in twins:
-                    twin.training = module.training
-        return flags == self.trained_as
-
-
-def _twins(general: torch.nn.Module) -> dict[str, list[torch.nn.Module]]:
-    """The modules of the general copy by the path that they have in the original: a guarded layer stands in the
-    place of the layer that it holds."""
-    found: dict[str, list[torch.nn.Module]] = {}
-    guarded: list[str] = []
-    for path, module in general.named_modules():
-        parts = path.split(".") if path else []
-        place: list[str] = []
-        for depth, part in enumerate(parts):
-            if ".".join(parts[:depth]) in guarded and part in ("layer", "fast"):
-                continue
-            place.append(part)
-        if isinstance(module, GuardedLayer):
-            guarded.append(path)
-        found.setdefault(".".join(place), []).append(module)
-    return found

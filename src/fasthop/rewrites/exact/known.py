@@ -20,15 +20,25 @@ Edges = tuple[Tensor, Tensor | None]
 class Known:
     """A tensor that is recognised again as long as it is the same object and was not changed in place."""
 
-    __slots__ = ("tensor", "version")
+    __slots__ = ("_address", "_version", "tensor")
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
-        self.version = _version(tensor)
+        self._version, self._address = _version(tensor), _address(tensor)
 
     def is_it(self, other: Any) -> bool:
         """Whether `other` is the tensor, unchanged since."""
-        return other is self.tensor and _version(other) == self.version
+        return other is self.tensor and self.is_unchanged
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the tensor holds what it held, and asks for no gradient, which what was prepared of it would not give."""
+        tensor = self.tensor
+        return (
+            not tensor.requires_grad
+            and _version(tensor) == self._version
+            and _address(tensor) == self._address
+        )
 
 
 class KnownGraph:
@@ -101,6 +111,11 @@ class KnownGraph:
 
 def _version(tensor: Tensor) -> int:
     return -1 if tensor.is_inference() else tensor._version
+
+
+def _address(tensor: Tensor) -> int:
+    """Of its memory, which `tensor.data = other` changes without a new version; of a sparse one nothing is known."""
+    return tensor.data_ptr() if tensor.layout == torch.strided else 0
 
 
 def is_plain(tensor: Any) -> bool:

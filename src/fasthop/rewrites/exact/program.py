@@ -12,13 +12,14 @@ from torch import Tensor, fx
 from torch.fx.node import map_arg
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
+from fasthop.graph.note import note
 from fasthop.rewrites.exact.constant import Constant
 from fasthop.rewrites.exact.fast_layer import FastLayer, hidden_state
 from fasthop.rewrites.exact.hops import Hops, Value, head, linear
 from fasthop.rewrites.exact.known import KnownGraph
 from fasthop.rewrites.exact.options import ExactOptions
 from fasthop.rewrites.exact.row_sets import Placeholders, RowSets, Site
-from fasthop.rewrites.exact.trace import Entry, module_of
+from fasthop.rewrites.exact.trace import Entry, Untraceable, module_of
 from fasthop.rewrites.layers.covered import fast_layer
 
 
@@ -56,13 +57,16 @@ def build_program(
     x: Constant,
     options: ExactOptions,
     edges: Any,
+    *,
+    is_sparse: bool = False,
 ) -> Program:
     """The traced calls over `known` and the arranged constant `x`.
 
-    edges: (edge_index, edge_weight) as the user gave them, for calls that are left as they are.
+    edges: (edge_index, edge_weight) as the user gave them, for calls that are left as they are. is_sparse: whether the
+    user's x is. Raises Untraceable where a sparse x is read by anything that would tell the difference.
     Values are computed at as many leading rows as their depth needs, where `known.order` has fewer rows than nodes.
     """
-    return _Builder(entry, graph, sets, known, x, options, edges).build()
+    return _Builder(entry, graph, sets, known, x, options, edges, is_sparse).build()
 
 
 class _Builder:
@@ -75,6 +79,7 @@ class _Builder:
         x: Constant,
         options: ExactOptions,
         edges: Any,
+        is_sparse: bool,
     ) -> None:
         self.entry, self.old, self.sets, self.known, self.x, self.options = (
             entry,
@@ -91,12 +96,14 @@ class _Builder:
         self.fast: dict[int, FastLayer] = {}
         self.same_as = aliases(entry, graph)
         self.constants = self._constants()
-        self.edges = edges
+        self.edges, self.is_sparse = edges, is_sparse
 
     def build(self) -> Program:
         for node in self.old.nodes:
             if node.op == "output":
-                self.new.output(self._output(self._rows_at(self._alias(node.args[0]), 0)))
+                self.new.output(
+                    map_arg(node.args[0], lambda old: self._output(self._rows_at(self._alias(old), 0)))
+                )
             elif node.op != "placeholder" and self._alias(node) is node:
                 self._emit(node)
         self.new.lint()
@@ -160,6 +167,13 @@ class _Builder:
         wanted = self.known.order.size(depth)
         has = self.x.num_rows if node is self.inputs.x else self._size(node)
         if node is self.inputs.x and not as_constant:
+            if self.is_sparse:
+                raise Untraceable(
+                    note(
+                        "x is sparse, and its forward reads it by other means than layers and linear maps.",
+                        "x 是稀疏张量，而其 forward 以层和线性映射以外的方式读取它。",
+                    )
+                )
             return self._attribute(f"x_{wanted}", self.x.head(wanted).dense())
         value = self._value(node)
         if node is self.inputs.x and wanted < has:

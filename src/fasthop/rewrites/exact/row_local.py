@@ -18,9 +18,12 @@ from torch_geometric.nn.models.jumping_knowledge import JumpingKnowledge
 from torch_geometric.nn.norm import BatchNorm as PyGBatchNorm
 from torch_geometric.nn.norm import LayerNorm as PyGLayerNorm
 
+from fasthop.rewrites.exact.fast_layer import HOOKS
+
 ELEMENTWISE: frozenset[Any] = frozenset(
     {
         operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, operator.pow,
+        operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ipow,
         torch.add, torch.sub, torch.mul, torch.div, torch.neg, torch.abs, torch.exp, torch.log, torch.log1p, torch.sqrt,
         torch.sigmoid, torch.tanh, torch.relu, torch.clamp, torch.maximum, torch.minimum, torch.where, torch.pow,
         F.relu, F.relu6, F.elu, F.selu, F.celu, F.gelu, F.silu, F.mish, F.leaky_relu, F.softplus, F.softsign, F.hardtanh,
@@ -58,7 +61,11 @@ BATCH_NORMS: tuple[type[torch.nn.Module], ...] = (torch.nn.BatchNorm1d, PyGBatch
 def module_is_row_local(module: Any) -> bool:
     """Whether a module of the user's leaves rows apart in its present mode."""
     kind = type(module)
+    if any(getattr(module, hooks, None) for hooks in HOOKS):
+        return False
     if kind in (torch.nn.Sequential, torch.nn.ModuleList, MLP):
+        if not isinstance(getattr(module, "act", None), torch.nn.Module | None):
+            return False
         return all(module_is_row_local(part) for part in module.children())
     if kind is torch.nn.LayerNorm:
         return len(module.normalized_shape) == 1  # over two it may reach over the rows
@@ -75,27 +82,24 @@ def module_is_row_local(module: Any) -> bool:
     return kind in MODULES
 
 
-def call_is_row_local(
-    node: fx.Node, num_dims: Callable[[Any], int | None], is_rows: Callable[[Any], bool]
-) -> bool:
-    """Whether a call_function or call_method node leaves rows apart.
+def call_is_row_local(node: fx.Node, is_rows: Callable[[Any], bool]) -> bool:
+    """Whether a call_function or call_method node leaves rows apart; an in-place one, if nobody else sees its memory.
 
-    num_dims: the dimensions of an argument that is a value of rows, where known. is_rows: whether an argument is one.
+    is_rows: whether an argument is a value of rows. Every tensor's node has its shape in meta["shape"]; arguments given in
+    another way than the lists above know raise IndexError, KeyError, TypeError or ValueError.
     """
     target = node.target
     if target in ELEMENTWISE or (node.op == "call_method" and target in ELEMENTWISE_METHODS):
-        return bool(
-            not node.kwargs.get("inplace")
-            and "out" not in node.kwargs
-            and _broadcasts_by_row(node, num_dims, is_rows)
-        )
+        return "out" not in node.kwargs and _broadcasts_by_row(node, is_rows)
     if target in MATRIX_PRODUCTS:
-        first, *others = node.args
-        if node.kwargs or not is_rows(first) or any(is_rows(other) for other in others):
-            return target is F.linear and is_rows(first) and not any(is_rows(v) for v in node.kwargs.values())
-        return True
+        first, weight, *bias = node.args
+        others = [weight, *bias, *node.kwargs.values()]
+        if not is_rows(first) or any(is_rows(other) for other in others) or _num_dims(first) < 2:
+            return False
+        # With a batch of matrices the batch comes first.
+        return all(other is None or _num_dims(other) <= 2 for other in others)
     if target in ALONG:
-        return _along(node, num_dims)
+        return _along(node)
     if target in RESHAPES:
         shape = node.args[1:]
         if len(shape) == 1 and isinstance(shape[0], tuple | list):
@@ -112,21 +116,19 @@ def call_is_row_local(
     return False
 
 
-def _along(node: fx.Node, num_dims: Callable[[Any], int | None]) -> bool:
+def _num_dims(value: Any) -> int:
+    return len(value.meta["shape"])
+
+
+def _along(node: fx.Node) -> bool:
     place, default = ALONG[node.target]
     dim = node.kwargs.get("dim", node.args[place] if len(node.args) > place else default)
     if not isinstance(dim, int) or isinstance(dim, bool) or "out" in node.kwargs:
         return False
-    values = node.args[0] if isinstance(node.args[0], tuple | list) else (node.args[0],)
-    for value in values:
-        dims = num_dims(value)
-        if dims is None:
-            return False
-        # A new dimension is counted among those that there will be.
-        there = dims + (1 if node.target in (torch.stack, torch.unsqueeze, "unsqueeze") else 0)
-        if not 0 < (dim if dim >= 0 else dim + there) < there:
-            return False
-    return True
+    values: Any = node.args[0] if isinstance(node.args[0], tuple | list) else (node.args[0],)
+    # A new dimension is counted among those that there will be.
+    new = 1 if node.target in (torch.stack, torch.unsqueeze, "unsqueeze") else 0
+    return all(0 < (dim if dim >= 0 else dim + _num_dims(v) + new) < _num_dims(v) + new for v in values)
 
 
 def _keeps_rows(index: Any) -> bool:
@@ -138,53 +140,17 @@ def _keeps_rows(index: Any) -> bool:
     return False
 
 
-def _broadcasts_by_row(
-    node: fx.Node, num_dims: Callable[[Any], int | None], is_rows: Callable[[Any], bool]
-) -> bool:
+def _broadcasts_by_row(node: fx.Node, is_rows: Callable[[Any], bool]) -> bool:
     """Rows meet rows of the same number of dimensions; everything else must not have a dimension of rows."""
-    operands = [*node.args, *node.kwargs.values()]
-    dims = {num_dims(value) for value in operands if is_rows(value)}
-    if len(dims) != 1 or None in dims:
+    operands = [value for value in [*node.args, *node.kwargs.values()] if isinstance(value, fx.Node)]
+    rows = {_num_dims(value) for value in operands if is_rows(value)}
+    if len(rows) != 1:
         return False
-    (rows_dims,) = dims
+    (num_dims,) = rows
     for value in operands:
-        if isinstance(value, fx.Node) and not is_rows(value):
-            shape = value.meta.get("shape")
-            if shape is None or (len(shape) >= (rows_dims or 0) and shape[0] != 1):
-                return False
+        if is_rows(value):
+            continue
+        shape = value.meta["shape"]
+        if len(shape) > num_dims or (len(shape) == num_dims and shape[0] != 1):
+            return False
     return True
-
-
-def num_dims_after(node: fx.Node, before: int | None) -> int | None:
-    """The dimensions of a row-local call's result; before: those of its first value of rows."""
-    target = node.target
-    if target in RESHAPES:
-        shape = node.args[1:]
-        return len(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else len(shape)
-    if before is None:
-        return None
-    if target in ("flatten", torch.flatten):
-        return 2
-    if target in (torch.stack, torch.unsqueeze, "unsqueeze"):
-        return before + 1
-    reduces = {
-        torch.sum,
-        torch.mean,
-        torch.max,
-        torch.min,
-        torch.amax,
-        "sum",
-        "mean",
-        "max",
-        "min",
-        "amax",
-        "amin",
-        "norm",
-    }
-    if target in reduces:
-        keeps = node.kwargs.get("keepdim", node.args[2] if len(node.args) > 2 and target != "norm" else False)
-        return before if keeps is True else before - 1
-    if target is operator.getitem and isinstance(node.args[1], tuple):
-        index = node.args[1]
-        return before - sum(isinstance(i, int) for i in index) + sum(i is None for i in index)
-    return before

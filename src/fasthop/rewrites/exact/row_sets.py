@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, fx
-from torch.fx.node import map_arg
+from torch import fx
 from torch_geometric.nn import MLP
 
 from fasthop.graph.note import Note, note
 from fasthop.rewrites.exact.call import read_call
-from fasthop.rewrites.exact.row_local import call_is_row_local, module_is_row_local, num_dims_after
-from fasthop.rewrites.exact.trace import Entry, module_of, name_of
+from fasthop.rewrites.exact.in_place import is_seen_by_one, may_be, writes_into
+from fasthop.rewrites.exact.row_local import call_is_row_local, module_is_row_local
+from fasthop.rewrites.exact.trace import Entry, Untraceable, module_of, name_of
 from fasthop.rewrites.layers.covered import BY_CLASS, fast_layer, refusal
 
 PAIRS = (torch.max, torch.min, "max", "min")
@@ -68,11 +68,14 @@ class RowSets:
         return max(self.depth.values(), default=0)
 
 
-def analyse(entry: Entry, graph: fx.Graph, options: Any) -> RowSets:
-    """The sites, the values of rows and their depths; see RowSets."""
+def analyse(entry: Entry, graph: fx.Graph, options: Any, num_nodes: int) -> RowSets:
+    """The sites, the values of rows and their depths; see RowSets.
+
+    num_nodes: of the graph that the trace was rehearsed on, from which each node's meta["shape"] comes. Raises Untraceable
+    where the forward pass writes into its input.
+    """
     inputs = Placeholders.of(graph)
     sets = RowSets(rows={inputs.x})
-    dims: dict[fx.Node, int | None] = {inputs.x: 2}
     pairs: set[fx.Node] = set()
     for node in graph.nodes:
         if node.op == "placeholder":
@@ -97,13 +100,19 @@ def analyse(entry: Entry, graph: fx.Graph, options: Any) -> RowSets:
                 sets.left[node] = site
                 sets.mixes = sets.mixes or site
             sets.rows.add(node)
-            dims[node] = 2
             continue
         sources = node.all_input_nodes
+        written = writes_into(entry, node)
+        if written is not None and any(may_be(entry, written, node) for node in vars(inputs).values()):
+            raise Untraceable(
+                note(
+                    f"its forward writes into its own input ({name_of(entry, node)}).",
+                    f"其 forward 会改写自己的输入（{name_of(entry, node)}）。",
+                )
+            )
         if not any(
             source in sets.rows or source in (inputs.edge_index, inputs.edge_weight) for source in sources
         ):
-            _evaluate(entry, node)
             continue
         if _touches_graph(node, inputs):
             sets.mixes = sets.mixes or note(
@@ -112,18 +121,19 @@ def analyse(entry: Entry, graph: fx.Graph, options: Any) -> RowSets:
             )
             continue
         if node.target is operator.getitem and node.args[0] in pairs and isinstance(node.args[1], int):
-            dims[node] = dims.get(node.args[0])
-        elif not _row_local(entry, node, dims, sets.rows, pairs):
+            pass
+        elif not _row_local(entry, node, sets.rows, pairs):
             sets.mixes = sets.mixes or note(
                 f"{name_of(entry, node)} is not known to leave the nodes' rows apart.",
                 f"{name_of(entry, node)} 可能混合不同节点的行。",
             )
-        else:
-            first = next(source for source in sources if source in sets.rows)
-            before = dims.get(first)
-            dims[node] = before if node.op == "call_module" else num_dims_after(node, before)
-            if node.target in PAIRS:
-                pairs.add(node)
+        elif node.target in PAIRS and "shape" not in node.meta:
+            pairs.add(node)
+        if node not in pairs and sets.mixes is None and node.meta.get("shape", (None,))[0] != num_nodes:
+            sets.mixes = note(
+                f"{name_of(entry, node)} returns something else than one row a node.",
+                f"{name_of(entry, node)} 返回的不是每节点一行。",
+            )
         sets.rows.add(node)
     _measure_depths(graph, sets)
     return sets
@@ -191,49 +201,28 @@ def _touches_graph(node: fx.Node, inputs: Placeholders) -> bool:
     return any(source in (inputs.edge_index, inputs.edge_weight) for source in node.all_input_nodes)
 
 
-def _row_local(
-    entry: Entry, node: fx.Node, dims: dict[fx.Node, int | None], rows: set[fx.Node], pairs: set[fx.Node]
-) -> bool:
+def _row_local(entry: Entry, node: fx.Node, rows: set[fx.Node], pairs: set[fx.Node]) -> bool:
     if any(source in pairs for source in node.all_input_nodes):
         return False
-    if node.op == "call_module":
-        module = module_of(entry, node)
-        # Written over in place, a value that others read as well would be cut to the rows of one reader.
-        if getattr(module, "inplace", False) and any(
-            len(source.users) > 1 for source in node.all_input_nodes
-        ):
-            return False
-        others = [source for source in node.all_input_nodes if source not in rows]
-        extra = [value for value in [*node.args[1:], *node.kwargs.values()] if value is not None]
-        return module_is_row_local(module) and not others and not extra
-    return call_is_row_local(
-        node, lambda value: dims.get(value) if isinstance(value, fx.Node) else None, lambda value: value in rows
-        if isinstance(value, fx.Node) else False
-    )  # fmt: skip
-
-
-def _evaluate(entry: Entry, node: fx.Node) -> None:
-    """The shape of a value that is made of parameters only, such as a learned scale."""
+    # Written over in place, a value that others read as well would be cut to the rows of one reader.
+    written = writes_into(entry, node)
+    if written is not None and not is_seen_by_one(entry, written):
+        return False
     try:
-        with torch.no_grad():
-            if node.op == "get_attr":
-                value = operator.attrgetter(str(node.target))(entry)
-            else:
-                inputs = {source: source.meta["value"] for source in node.all_input_nodes}
-                args = map_arg(node.args, lambda source: inputs[source])
-                kwargs = map_arg(node.kwargs, lambda source: inputs[source])
-                if node.op == "call_function":
-                    assert callable(node.target)
-                    value = node.target(*args, **kwargs)
-                elif node.op == "call_method":
-                    value = getattr(args[0], str(node.target))(*args[1:], **kwargs)
-                else:
-                    return
-    except Exception:  # what cannot be computed has no shape, and then nothing is said of it
-        return
-    node.meta["value"] = value
-    if isinstance(value, Tensor):
-        node.meta["shape"] = tuple(value.shape)
+        if node.op == "call_module":
+            module = module_of(entry, node)
+            others = [source for source in node.all_input_nodes if source not in rows]
+            extra = [value for value in [*node.args[1:], *node.kwargs.values()] if value is not None]
+            flat = [source for source in node.all_input_nodes if len(source.meta["shape"]) < 2]
+            return module_is_row_local(module) and not others and not extra and not flat
+        return call_is_row_local(node, lambda value: value in rows if isinstance(value, fx.Node) else False)
+    except (
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # arguments given in another way than the list knows
+        return False
 
 
 def _measure_depths(graph: fx.Graph, sets: RowSets) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from torch import fx
+from torch import Tensor, fx
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.jumping_knowledge import JumpingKnowledge
 
 from fasthop.errors import NotApplicable
 from fasthop.graph.note import Note, note
+from fasthop.rewrites.exact.attributes import GENERATORS, attributes, holds, state_of
+from fasthop.rewrites.exact.fast_layer import HOOKS
 from fasthop.train.compiled import first_line
 
 WHOLE_PACKAGES = ("torch_geometric.nn.norm", "torch_geometric.nn.aggr", "torch_geometric.nn.dense.linear")
@@ -41,8 +44,46 @@ class Entry(torch.nn.Module):
         return self.model(x, edge_index)
 
 
+class Traced(fx.Proxy):
+    """A value of the forward pass. fx would read `h += y` as `h = h + y`, which leaves what else is called h as it was."""
+
+    def __iadd__(self, other: Any) -> fx.Proxy:
+        return self.tracer.create_proxy("call_function", operator.iadd, (self, other), {})
+
+    def __isub__(self, other: Any) -> fx.Proxy:
+        return self.tracer.create_proxy("call_function", operator.isub, (self, other), {})
+
+    def __imul__(self, other: Any) -> fx.Proxy:
+        return self.tracer.create_proxy("call_function", operator.imul, (self, other), {})
+
+    def __itruediv__(self, other: Any) -> fx.Proxy:
+        return self.tracer.create_proxy("call_function", operator.itruediv, (self, other), {})
+
+    def __ipow__(self, other: Any) -> fx.Proxy:
+        return self.tracer.create_proxy("call_function", operator.ipow, (self, other), {})
+
+    def __imatmul__(self, other: Any) -> fx.Proxy:
+        return self.tracer.create_proxy("call_function", operator.imatmul, (self, other), {})
+
+
+class TracedInput(Traced):
+    """An argument of the forward pass: a tensor, for those who ask, and no parameter."""
+
+    _is_param = False
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return Tensor
+
+
 class LayerTracer(fx.Tracer):
     """Keeps PyG's layers, its norms and torch's own modules whole, and goes through everything else."""
+
+    def create_arg(self, a: Any) -> Any:
+        return a.node if isinstance(a, fx.Proxy) else super().create_arg(a)
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        return (TracedInput if node.op == "placeholder" else Traced)(node, self)
 
     def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
         if isinstance(m, MessagePassing | JumpingKnowledge) or type(m).__module__.startswith(WHOLE_PACKAGES):
@@ -65,11 +106,14 @@ class LayerTracer(fx.Tracer):
 def trace(model: torch.nn.Module, *, weighted: bool) -> tuple[Entry, fx.Graph]:
     """The calls of the model's forward in its present mode (train or eval), module paths below the Entry returned.
 
-    The model is a copy that nobody else uses. Raises Untraceable where control flow depends on tensors, or where the
-    forward pass draws random numbers or changes its own state beside the tensors it computes with.
+    The model is a copy that nobody else uses; its buffers may be another's, and are left as they were. Raises Untraceable
+    where control flow depends on tensors, or where the forward pass draws random numbers or changes its own state beside
+    the tensors it computes with.
     """
+    _check_modules(model)
     entry = Entry(model, weighted=weighted)
-    before, states = attributes(model), _random_states()
+    before, states = _state(model), random_states()
+    buffers = [(buffer, buffer._version, buffer.clone()) for buffer in model.buffers()]
     try:
         with torch.enable_grad():
             graph = LayerTracer().trace(entry)
@@ -84,8 +128,14 @@ def trace(model: torch.nn.Module, *, weighted: bool) -> tuple[Entry, fx.Graph]:
             )
         ) from error
     finally:
-        drew = not _same(states, _random_states())
-        _restore(states)
+        drew = not _same(states, random_states())
+        restore(states)
+        changed = _state(model) != before
+        for buffer, version, value in buffers:
+            if buffer._version != version:
+                changed = True
+                with torch.no_grad():
+                    buffer.copy_(value)
     if drew:
         raise Untraceable(
             note(
@@ -93,24 +143,42 @@ def trace(model: torch.nn.Module, *, weighted: bool) -> tuple[Entry, fx.Graph]:
                 "其 forward 自行抽取随机数（例如手动丢弃边或特征）。",
             )
         )
-    if attributes(model) != before:
+    if changed:
         raise Untraceable(
             note("its forward changes attributes of the model.", "其 forward 会修改模型自身的属性。")
         )
     return entry, graph
 
 
-def attributes(model: torch.nn.Module) -> dict[tuple[str, str], Any]:
-    """The plain values among the attributes of every module: numbers, flags and strings, by path and name."""
-    return {
-        (path, name): value
+def _check_modules(model: torch.nn.Module) -> None:
+    """Raises Untraceable for what a trace would lose: hooks, which it calls once, and generators, which it draws from once."""
+    for part in model.modules():
+        name = type(part).__name__
+        if not isinstance(part, MessagePassing) and any(getattr(part, kind, None) for kind in HOOKS):
+            raise Untraceable(note(f"{name} has hooks.", f"{name} 挂有钩子（hook）。"))
+        if any(holds(value, GENERATORS) for value in attributes(part).values()):
+            raise Untraceable(
+                note(
+                    f"{name} holds a generator of random numbers of its own.",
+                    f"{name} 带有自己的随机数生成器。",
+                )
+            )
+
+
+def _state(model: torch.nn.Module) -> list[Any]:
+    """What a forward pass could change beside the values it returns, of every module."""
+    return [
+        (
+            path,
+            {name: state_of(value) for name, value in attributes(module).items()},
+            [(name, id(value)) for name, value in [*module._parameters.items(), *module._buffers.items()]],
+            [(name, id(value)) for name, value in module._modules.items()],
+        )
         for path, module in model.named_modules()
-        for name, value in module.__dict__.items()
-        if isinstance(value, bool | int | float | str | None)
-    }
+    ]
 
 
-def _random_states() -> tuple[Any, ...]:
+def random_states() -> tuple[Any, ...]:
     return random.getstate(), np.random.get_state(), torch.random.get_rng_state()
 
 
@@ -122,7 +190,7 @@ def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     )
 
 
-def _restore(states: tuple[Any, ...]) -> None:
+def restore(states: tuple[Any, ...]) -> None:
     random.setstate(states[0])
     np.random.set_state(states[1])
     torch.random.set_rng_state(states[2])
