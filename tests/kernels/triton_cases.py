@@ -197,7 +197,15 @@ def compile_what_is_launched() -> None:
     names |= {torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64"}
     seen = set()
 
-    def run(self: Any, *args: Any, grid: Any, warmup: bool, num_warps: int, **constants: Any) -> None:
+    def run(
+        self: Any,
+        *args: Any,
+        grid: Any,
+        warmup: bool,
+        num_warps: int,
+        enable_fp_fusion: bool,
+        **constants: Any,
+    ) -> None:
         global LAUNCHES
         LAUNCHES += 1
         signature: dict[str, str] = {}
@@ -209,14 +217,15 @@ def compile_what_is_launched() -> None:
             else:
                 signature[name] = "i32" if -(2**31) <= argument < 2**31 else "i64"
         constants = {name: getattr(value, "value", value) for name, value in constants.items()}
-        # `value` of a dtype is its number of bits, not what is meant.
         signature = {name: signature.get(name, "constexpr") for name in self.arg_names}
         key = (self.fn.__module__, self.fn.__name__, str(signature), str(constants), num_warps)
         if key not in seen:
             seen.add(key)
             source = ASTSource(fn=self, signature=signature, constexprs=constants)
             compiled = triton.compile(
-                source, target=GPUTarget("cuda", 90, 32), options={"num_warps": num_warps}
+                source,
+                target=GPUTarget("cuda", 90, 32),
+                options={"num_warps": num_warps, "enable_fp_fusion": enable_fp_fusion},
             )
             assert compiled.asm["cubin"]
 

@@ -89,14 +89,14 @@ class CapturedStep(Step):
         with torch.cuda.stream(side):
             for _ in range(NUM_WARM_UP_STEPS):
                 super().__call__(batch)
-            # What waits for the device is found now: once a recording has failed, the process's generator stays broken.
+            # What waits for the device is found now: a recording that fails can leave the process's generator unusable.
             with _refusing_to_wait():
                 super().__call__(batch)
         here.wait_stream(side)
 
     def _record(self, batch: Batch) -> tuple[Any, Tensor]:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.device(self.device), torch.cuda.graph(graph):
             loss = super().__call__(batch)
         return graph, loss
 
