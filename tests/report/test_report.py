@@ -43,7 +43,7 @@ def test_a_figure_that_is_not_finite_shows_as_in_its_file(tmp_path):
 def test_result_json_has_the_schema(tmp_path):
     Report(results.normal()).save(tmp_path)
     tree = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
-    assert tree["schema_version"] == 1
+    assert tree["schema_version"] == 2
     assert {"machine", "task", "recipes"} <= set(tree)
     wanted = {
         "name", "rungs", "exactness", "time_per_epoch_ms", "first_epoch_s", "compile_s", "break_even_epochs",

@@ -16,7 +16,9 @@ from typing import Any
 from fasthop.errors import InvalidConfig
 from fasthop.measure.schema import check_dicts, check_fields, check_measured
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE_VERSIONS = (1, 2)
+"""Version 2 added fields; a file of version 1 is one without them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +67,12 @@ class Run:
     time_to_accuracy_s: training seconds, everything paid beforehand included, until the
         validation accuracy first reaches the target; None where it does not within the budget.
     curve: per seed, the points (seconds of training so far, validation accuracy in percent).
+    verdict: what was proven of an exact recipe, as `verify.verdict.Verdict.to_json` has it; proof_s: what the proof took.
+    stages_ms: where an epoch's time goes, by stage and within it ("forward.aggregate"), from a pass of its own;
+        the whole is in "epoch". See measure/phases.
+    memory_kinds: bytes at the peak by kind; peak_operator: the operator that stood at the peak. See measure/memory_kinds.
+    flops, moved_bytes: of an epoch, counted from the shapes; floor_ms: the time they take at the machine's measured peaks.
+    predicted_ratio: the baseline's time over this recipe's, predicted before anything was measured.
     skipped: the reason why the recipe was not measured, else None; skipped_words: the same by language code.
     notes: sentences for the reader, such as a fall-back and its reason, by language code.
     """
@@ -89,6 +97,15 @@ class Run:
     time_to_accuracy_s: float | None = None
     curve: tuple[tuple[tuple[float, float], ...], ...] = ()
     round_times_ms: tuple[float, ...] = ()
+    verdict: dict[str, Any] | None = None
+    proof_s: float | None = None
+    stages_ms: dict[str, float] | None = None
+    memory_kinds: dict[str, int] | None = None
+    peak_operator: str | None = None
+    flops: float | None = None
+    moved_bytes: float | None = None
+    floor_ms: float | None = None
+    predicted_ratio: float | None = None
     skipped: str | None = None
     skipped_words: dict[str, str] | None = None
     notes: tuple[dict[str, str], ...] = ()
@@ -138,9 +155,9 @@ class Result:
             raise InvalidConfig(
                 f"{source} is not a result of fasthop ({error}); run `fasthop bench` to make one."
             ) from None
-        if version != SCHEMA_VERSION:
+        if version not in READABLE_VERSIONS:
             raise InvalidConfig(
-                f"{source} has schema version {version!r}, and this fasthop reads version {SCHEMA_VERSION}; "
+                f"{source} has schema version {version!r}, and this fasthop reads {_listed(READABLE_VERSIONS)}; "
                 "run `fasthop bench` again, or read it with the fasthop that wrote it."
             )
         try:
@@ -154,6 +171,10 @@ class Result:
         if not runs:
             raise InvalidConfig(f"{source} holds no recipe.")
         return result
+
+
+def _listed(versions: tuple[int, ...]) -> str:
+    return "version " + " and ".join(map(str, versions))
 
 
 def _check(result: Result) -> None:
