@@ -32,6 +32,9 @@ class GuardedLayer(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.layer, self.fast = layer, fast
+        if getattr(layer, "cached", False) and not fast.remembers_input(layer):
+            # The known graph's normalisation is kept by `fast`; PyG would keep the first other graph's for all others.
+            vars(layer)["cached"] = False
         self._prepared, self._constant_of = prepared, constant_of
         self._hops: dict[bool, Hops] = {}
 
@@ -60,7 +63,7 @@ class GuardedLayer(torch.nn.Module):
         if weighted not in self._hops:
             self._hops[weighted] = Hops(graph=graph, depth=0, num_hops=self.fast.num_hops, weighted=weighted)
         x = self._value(call.x)
-        if isinstance(x, Tensor) and x.layout != torch.strided:
+        if isinstance(x, Tensor) and (x.layout != torch.strided or self.fast.remembers_input(self.layer)):
             return self.layer(*args, **kwargs)
         if self.fast.takes_x_0:
             return self.fast(x, self._hops[weighted], x_0=self._value(call.x_0))

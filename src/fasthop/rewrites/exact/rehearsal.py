@@ -10,7 +10,8 @@ from torch import Tensor, fx
 from torch.utils._pytree import tree_flatten
 
 from fasthop.graph.note import note
-from fasthop.rewrites.exact.trace import Entry, Untraceable
+from fasthop.rewrites.exact.trace import CHANGES, Entry, Untraceable, state_of_modules
+from fasthop.rewrites.structure import copy_sharing
 from fasthop.train.compiled import first_line
 
 SIZES = (13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
@@ -23,9 +24,14 @@ MOST_ENTRIES = 2_000_000
 def rehearse(entry: Entry, graph: fx.Graph, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> int:
     """Runs both and notes every value's shape in its node's meta["shape"]; returns the number of nodes they were run on.
 
-    Buffers and generators are left as they were. Raises Untraceable where the two differ, or where the forward fails on the
-    small graph and the user's own is too large to be tried.
+    What runs is a copy: layers may keep something of the graph. Buffers and generators are left as they were. Raises
+    Untraceable where the two differ, where something else than buffers changes, or where the forward fails on the small graph
+    and the user's own is too large to be tried.
     """
+    twin = copy_sharing(entry)
+    assert isinstance(twin, Entry)
+    entry = twin
+    before = state_of_modules(entry)
     inputs = _small(entry, x, edge_index, edge_weight)
     try:
         expected = _run(entry, entry, inputs)
@@ -44,6 +50,8 @@ def rehearse(entry: Entry, graph: fx.Graph, x: Tensor, edge_index: Tensor, edge_
         raise Untraceable(
             note("its forward gives other numbers when it is traced.", "其 forward 在跟踪时给出不同的结果。")
         )
+    if state_of_modules(entry) != before:
+        raise Untraceable(CHANGES)
     return inputs[0].size(0)
 
 

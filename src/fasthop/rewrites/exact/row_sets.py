@@ -163,6 +163,11 @@ def _site(entry: Entry, node: fx.Node, inputs: Placeholders, options: Any) -> Si
             f"{name} is called with edges that the forward pass makes anew.",
             f"{name} 使用的边由 forward 现场生成。",
         )
+    if BY_CLASS[type(layer)].remembers_input(layer) and call.x is not inputs.x:
+        return note(
+            f"{name} keeps the first input that it is given for good (cached), and here that is not x itself.",
+            f"{name} 会永久保留首次的输入（cached），而这里的输入不是 x 本身。",
+        )
     fast = fast_layer(layer, options)
     if not isinstance(call.x, fx.Node) or not isinstance(call.x_0, fx.Node | None):
         return note(f"{name} is called with a pair of inputs.", f"{name} 的输入是一对张量。")

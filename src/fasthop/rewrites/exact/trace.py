@@ -19,6 +19,7 @@ from fasthop.rewrites.exact.attributes import GENERATORS, attributes, holds, sta
 from fasthop.rewrites.exact.fast_layer import HOOKS
 from fasthop.train.compiled import first_line
 
+CHANGES = note("its forward changes attributes of the model.", "其 forward 会修改模型自身的属性。")
 WHOLE_PACKAGES = ("torch_geometric.nn.norm", "torch_geometric.nn.aggr", "torch_geometric.nn.dense.linear")
 
 
@@ -112,7 +113,7 @@ def trace(model: torch.nn.Module, *, weighted: bool) -> tuple[Entry, fx.Graph]:
     """
     _check_modules(model)
     entry = Entry(model, weighted=weighted)
-    before, states = _state(model), random_states()
+    before, states = state_of_modules(model), random_states()
     buffers = [(buffer, buffer._version, buffer.clone()) for buffer in model.buffers()]
     try:
         with torch.enable_grad():
@@ -130,7 +131,7 @@ def trace(model: torch.nn.Module, *, weighted: bool) -> tuple[Entry, fx.Graph]:
     finally:
         drew = not _same(states, random_states())
         restore(states)
-        changed = _state(model) != before
+        changed = state_of_modules(model) != before
         for buffer, version, value in buffers:
             if buffer._version != version:
                 changed = True
@@ -144,9 +145,7 @@ def trace(model: torch.nn.Module, *, weighted: bool) -> tuple[Entry, fx.Graph]:
             )
         )
     if changed:
-        raise Untraceable(
-            note("its forward changes attributes of the model.", "其 forward 会修改模型自身的属性。")
-        )
+        raise Untraceable(CHANGES)
     return entry, graph
 
 
@@ -165,7 +164,7 @@ def _check_modules(model: torch.nn.Module) -> None:
             )
 
 
-def _state(model: torch.nn.Module) -> list[Any]:
+def state_of_modules(model: torch.nn.Module) -> list[Any]:
     """What a forward pass could change beside the values it returns, of every module."""
     return [
         (

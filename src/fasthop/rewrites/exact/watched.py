@@ -80,7 +80,6 @@ class Watched:
         self._names = [
             (vars(module), self._written.get(id(module), set()), self._num_names(module))
             for module in modules
-            if is_the_users(module)
         ]
 
     def _num_names(self, module: torch.nn.Module) -> int:
