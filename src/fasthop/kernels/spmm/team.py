@@ -23,7 +23,7 @@ _WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 def run(function: int, job: int, num_threads: int) -> None:
     """Calls the C function at address `function` with the address `job` on num_threads threads, and waits for all."""
     if num_threads > 1:
-        parallel = _gomp_parallel()
+        parallel = gomp_parallel()
         if parallel is not None:
             parallel(function, job, num_threads, 0)
             return
@@ -46,7 +46,7 @@ def _pool(num_threads: int) -> ThreadPoolExecutor:
 
 
 @functools.cache
-def _gomp_parallel() -> Any:
+def gomp_parallel() -> Any:
     """`GOMP_parallel` of the OpenMP library that torch has loaded; None where there is none."""
     if not torch.backends.openmp.is_available():
         return None

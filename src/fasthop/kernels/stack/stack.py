@@ -21,6 +21,8 @@ from fasthop.kernels.stack.plan import Plan, Slot, Tape
 from fasthop.kernels.stack.walk import Walk
 
 SEEDS = 2**62
+KEPT_BYTES = 32 << 20
+"""The largest memory that is kept between two forward passes without a backward."""
 
 
 class Stack:
@@ -99,7 +101,7 @@ class Program:
     """The plan of a stack's forward pass, and its backward pass if wanted; its tapes are used by one caller at a time."""
 
     def __init__(self, stack: Stack, *, dropout: bool, backward: bool) -> None:
-        self.stack = stack
+        self.stack, self.has_backward = stack, backward
         self.plan = Plan(stack.dtype)
         self.out, self.grad = Slot(), Slot()
         self._forward = Forward(self.plan, stack.nodes(dropout=dropout), stack.matrices)
@@ -121,8 +123,9 @@ class Program:
             return tape, Walk(entries, 0, self.num_forward), Walk(entries, self.num_forward, len(entries))
 
     def give(self, tape: tuple[Tape, Walk, Walk]) -> None:
-        """Takes a tape back. One is kept: what is run again and again needs one."""
-        if not self._free:
+        """Takes a tape back. One is kept, because what is run again and again needs one; a large one for evaluation is not,
+        because its memory is worth more to the training beside it."""
+        if not self._free and (self.has_backward or self.plan.arena_bytes <= KEPT_BYTES):
             self._free.append(tape)
 
     def forward(self, taken: tuple[Tape, Walk, Walk], addresses: list[int], seed: int) -> Tensor:

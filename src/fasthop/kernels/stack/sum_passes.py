@@ -30,14 +30,16 @@ from fasthop.kernels.stack.job import (
 _1 = np.uint64(1)
 
 
-TILE_ROWS = np.uint64(64)
-"""Rows that are read again for each block of k's while they are in the nearest cache."""
+TILE_ROWS, TILE_NUMBERS = np.uint64(64), np.uint64(8192)
+"""Rows of A that are read again for each block of k's while they are in the nearest cache: so many numbers, 16 to 64 rows."""
 
 
 def block_rows(kind: str, width: int, inner: int) -> tuple[int, int]:
     """How many rows of a weight's gradient stay in registers at once, and how many the last block has (0: as many)."""
     full, tail = registers(width, kind)
-    size = min(16, max(1, MAX_REGISTERS // (len(full) + (1 if tail else 0))), inner)
+    most = min(16, max(1, MAX_REGISTERS // (len(full) + (1 if tail else 0))), inner)
+    # A slightly smaller block that leaves no rest is quicker than the largest with one.
+    size = next((size for size in range(most, most * 3 // 4, -1) if inner % size == 0), most)
     return size, inner % size
 
 
@@ -55,6 +57,7 @@ def outer(kind: str, width: int, size: int, rest: int) -> Any:
         stride, channel = np.uint64(job[STRIDE]), np.uint64(job[CHANNEL])
         num_chunks = np.uint64(job[NUM_CHUNKS])
         whole = inner // step * step
+        tile = min(TILE_ROWS, max(TILE_NUMBERS // inner, np.uint64(16)))
         while True:
             chunk = np.uint64(take_chunk(job))
             if chunk >= num_chunks:
@@ -66,7 +69,7 @@ def outer(kind: str, width: int, size: int, rest: int) -> Any:
                 store(out, row + k * stride, like)
             start = first
             while start < last:
-                end = min(start + TILE_ROWS, last)
+                end = min(start + tile, last)
                 for k in range(np.uint64(0), whole, step):
                     block = load_rows(out, row + k * stride, stride, like, of_block)
                     for i in range(start, end):

@@ -60,7 +60,7 @@ class Walk:
 @functools.cache
 def parallel_address() -> int:
     """The address of torch's `GOMP_parallel`, or 0."""
-    parallel = team._gomp_parallel()
+    parallel = team.gomp_parallel()
     return 0 if parallel is None else ctypes.cast(parallel, ctypes.c_void_p).value or 0
 
 
