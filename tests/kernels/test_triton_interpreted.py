@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,19 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+def _version() -> tuple[int, ...]:
+    return tuple(int(part) for part in metadata.version("triton").split(".")[:2])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("section", ["spmm", "gat", "gatv2", "rest"])
 @pytest.mark.parametrize("mode", ["interpret", "compile"])
 def test_the_kernels_for_gpus(mode, section, tmp_path):
     """In a process of its own: Triton reads its switch when it is imported."""
+    if mode == "interpret" and _version() < (3, 9):
+        pytest.skip(
+            "the interpreter of Triton 3.5 fails with NumPy 2.4, and none before 3.9 has been tried since"
+        )
     environment = dict(os.environ, OMP_NUM_THREADS="1", TRITON_CACHE_DIR=str(tmp_path))
     environment["TRITON_INTERPRET"] = "1" if mode == "interpret" else "0"
     ended = subprocess.run(
