@@ -205,7 +205,7 @@ def test_generators_parameters_gradients_and_buffers_stay():
 def test_what_cannot_be_is_refused_in_a_sentence():
     data = data_of()
     model = GCN(8, 6, 3).double()
-    with pytest.raises(InvalidConfig, match="takes an nn.Module"):
+    with pytest.raises(InvalidConfig, match=r"takes an nn\.Module"):
         fasthop.accelerate(GCN, data)
     with pytest.raises(InvalidConfig, match="no exact rung named 'amp'"):
         fasthop.accelerate(model, data, rungs=["amp"])
@@ -216,7 +216,7 @@ def test_what_cannot_be_is_refused_in_a_sentence():
         fast.train(epochs=-1)
     with pytest.raises(InvalidConfig, match="no optimiser named 'lion'"):
         fast.train(epochs=1, optimizer="lion")
-    with pytest.raises(AttributeError, match="your own data, such as data.test_mask"):
+    with pytest.raises(AttributeError, match=r"your own data, such as data\.test_mask"):
         _ = fast.data.test_mask
 
 

@@ -64,7 +64,9 @@ def add_parser(subparsers: Any) -> None:
     )
     model.add_argument("--batch-size", type=int, metavar="N", help="seed nodes a mini-batch (default: 128)")
     how = parser.add_argument_group("measuring")
-    how.add_argument("--ladder", choices=("tutorial", "exact", "full"), help="which recipes (default: tutorial)")
+    how.add_argument(
+        "--ladder", choices=("tutorial", "exact", "full"), help="which recipes (default: tutorial)"
+    )
     how.add_argument("--rounds", type=int, metavar="N", help="how often the recipes take turns (default: 10)")
     how.add_argument("--device", choices=("auto", "cpu", "cuda"), help="where to train (default: auto)")
     how.add_argument(
@@ -77,6 +79,13 @@ def add_parser(subparsers: Any) -> None:
         dest="time_limit_s",
         metavar="SECONDS",
         help="limit of one step of a recipe: compilation, a round, a seed (default: 600)",
+    )
+    how.add_argument(
+        "--prove-budget",
+        type=float,
+        dest="prove_budget_s",
+        metavar="SECONDS",
+        help="what the proof of an exact recipe may take; 0 skips it (default: 10)",
     )
     output = parser.add_argument_group("output")
     output.add_argument(

@@ -13,6 +13,7 @@ from fasthop.measure.run import Accuracy, Interval, Result, Run
 from fasthop.report.figures import fixed, is_measured, measured, number, seconds, size, span
 from fasthop.report.rows import change
 from fasthop.report.words import check_lang, in_language, phrase, sentences
+from fasthop.verify.verdict import Verdict
 
 MEMORY_TIE = (
     0.02  # peaks nearer than 2 % are called the same: allocator rounding alone moves a small peak by that
@@ -43,6 +44,7 @@ def _about(run: Run, result: Result, lang: str, rung_words: Mapping[str, str]) -
         parts += _time(run, baseline, lang)
         parts += _memory(run, baseline, lang)
         parts += _accuracy(run, baseline, lang)
+        parts += _proof(run, lang)
         parts += _cost(run, result, lang)
         parts += _to_accuracy(run, result, lang)
     return parts + [in_language(note, lang) for note in run.notes]
@@ -58,6 +60,13 @@ def _what(run: Run, result: Result, lang: str, rung_words: Mapping[str, str]) ->
         added = phrase("explain.added", lang, rung=run.rungs[-1], before=before.name)
         return sentences([added, rung_words.get(run.rungs[-1], "")], lang)
     return phrase("explain.combination", lang, rungs=" + ".join(run.rungs)) if run.rungs else ""
+
+
+def _proof(run: Run, lang: str) -> list[str]:
+    """The verdict on an exact recipe, in its own words."""
+    if run.verdict is None:
+        return []
+    return [in_language(Verdict.from_json(run.verdict).sentence, lang)]
 
 
 def _time(run: Run, baseline: Run, lang: str) -> list[str]:

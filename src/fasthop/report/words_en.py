@@ -172,6 +172,7 @@ PHRASES: dict[str, str] = {
     # progress
     "phase.start": "starting",
     "phase.prepare": "preparing",
+    "phase.prove": "proving",
     "phase.first_epoch": "first epoch",
     "phase.timing": "timing",
     "phase.memory": "memory",

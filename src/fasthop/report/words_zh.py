@@ -148,6 +148,7 @@ PHRASES: dict[str, str] = {
     # progress
     "phase.start": "启动",
     "phase.prepare": "准备",
+    "phase.prove": "证明",
     "phase.first_epoch": "首个 epoch",
     "phase.timing": "计时",
     "phase.memory": "测内存",

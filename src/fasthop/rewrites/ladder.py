@@ -52,6 +52,11 @@ class Recipe:
         """That of the weakest rung; BITWISE for the baseline."""
         return Exactness.weakest(rung.exactness for rung in self.rungs)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether all of it is what a fast model is built from, so that it can be proven."""
+        return bool(self.rungs) and all(isinstance(rung, ExactRung | FusedStepRung) for rung in self.rungs)
+
     def on(self, setup: Setup) -> Setup:
         """The baseline's setup with every rung applied in order; raises Inapplicable with a rung's reason."""
         for is_exact, group in itertools.groupby(self.rungs, key=lambda rung: isinstance(rung, ExactRung)):

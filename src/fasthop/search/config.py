@@ -34,6 +34,7 @@ class BenchConfig:
     time_limit_s: seconds that any one request to a worker (compilation, a round, a seed) may take.
     accuracy_budget_s: seconds that the accuracy runs of one recipe may take by prediction; beyond
         it fewer seeds run, and the report says so.
+    prove_budget_s: seconds that the proof of an exact recipe may take; 0 skips it, and the recipe is called not proven.
     round_s: about how many seconds of one recipe's epochs make a turn.
     """
 
@@ -55,6 +56,7 @@ class BenchConfig:
     deterministic: bool = False
     time_limit_s: float = 600.0
     accuracy_budget_s: float = 120.0
+    prove_budget_s: float = 10.0
     round_s: float = 0.2
     root: str | None = None
     split: int | str | None = None
@@ -88,7 +90,15 @@ class BenchConfig:
             raise InvalidConfig(f"root is {self.root!r}; it is the path of a folder.")
         if self.split is not None and not isinstance(self.split, str):
             _check_int("split", self.split, 0)
-        for name in ("dropout", "lr", "weight_decay", "time_limit_s", "accuracy_budget_s", "round_s"):
+        for name in (
+            "dropout",
+            "lr",
+            "weight_decay",
+            "time_limit_s",
+            "accuracy_budget_s",
+            "prove_budget_s",
+            "round_s",
+        ):
             value = getattr(self, name)
             if not isinstance(value, int | float) or isinstance(value, bool):
                 raise InvalidConfig(f"{name} is {value!r}; it is a number.")
@@ -103,6 +113,11 @@ class BenchConfig:
                 raise InvalidConfig(
                     f"{name} is {getattr(self, name)}; it is a positive number of seconds, at most {MOST_SECONDS:g}."
                 )
+        if not 0.0 <= self.prove_budget_s <= MOST_SECONDS:
+            raise InvalidConfig(
+                f"prove_budget_s is {self.prove_budget_s}; it is a number of seconds, at most {MOST_SECONDS:g}, and 0 "
+                "skips the proof."
+            )
         self._check_num_neighbors()
 
     def _check_num_neighbors(self) -> None:

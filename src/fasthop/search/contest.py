@@ -10,6 +10,7 @@ from fasthop.measure.run import Run
 from fasthop.search.config import BenchConfig
 from fasthop.search.entrant import Entrant
 from fasthop.search.progress import Progress
+from fasthop.search.protocol import Failure
 
 # Evaluations a seed: enough points for a curve and for the time to an accuracy; each costs a forward pass.
 MAX_EVALUATIONS = 100
@@ -59,8 +60,19 @@ class Contest:
         entrant.first = entrant.attempt(lambda trial: trial.ask("first_epoch"))
         if entrant.prepared is not None:
             entrant.notes.extend(entrant.prepared.notes)
+            self._prove(entrant)
         if entrant.failure is not None:
             self.progress.done(entrant.name, entrant.failure.reason)
+
+    def _prove(self, entrant: Entrant) -> None:
+        """The proof of an exact recipe, before it is timed: one that is refuted is not shown as a gain."""
+        if not entrant.recipe.is_exact or self.config.prove_budget_s == 0 or entrant.failure is not None:
+            return
+        self.progress.update(entrant.name, "prove", None)
+        budget_s = self.config.prove_budget_s
+        entrant.verdict = entrant.attempt(lambda trial: trial.ask("prove", budget_s=budget_s))
+        if entrant.verdict is not None and entrant.verdict.is_refuted:
+            entrant.failure = Failure(kind="refuted", reason=entrant.verdict.sentence)
 
     def _take_turns(self) -> None:
         """The timed rounds: every entrant's epochs in turn, the order reversed in every other round."""

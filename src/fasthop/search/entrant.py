@@ -23,6 +23,7 @@ from fasthop.search.protocol import Failure
 from fasthop.search.resident import FirstEpoch, Prepared, Steady, Trained
 from fasthop.search.trial import Trial, WorkerFailed
 from fasthop.search.worker import Order
+from fasthop.verify.verdict import Verdict
 
 
 @dataclass(kw_only=True)
@@ -37,6 +38,7 @@ class Entrant:
     round_times_ms: list[float] = field(default_factory=list)
     steady: Steady | None = None
     memory: PeakMemory | None = None
+    verdict: Verdict | None = None
     trained: list[Trained] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
@@ -85,11 +87,12 @@ class Entrant:
 
     @property
     def paid_before_s(self) -> float:
-        """Seconds paid once, beforehand: preparation, and what the first epoch took beyond a later one."""
+        """Seconds paid once, beforehand: preparation, the proof, and what the first epoch took beyond a later one."""
         if self.prepared is None or self.first is None or not self.round_times_ms:
             return 0.0
         steady_s = statistics.median(self.round_times_ms) / 1e3
-        return self.prepared.prepare_s + max(self.first.first_epoch_s - steady_s, 0.0)
+        proof_s = self.verdict.time_s if self.verdict is not None else 0.0
+        return self.prepared.prepare_s + proof_s + max(self.first.first_epoch_s - steady_s, 0.0)
 
     def seconds_to(self, target: float | None) -> float | None:
         """Training seconds, all that was paid beforehand included, until validation accuracy reaches `target`.
@@ -147,6 +150,8 @@ class Entrant:
             if epoch_s is not None and validated
             else (),
             round_times_ms=tuple(timed),
+            verdict=self.verdict.to_json() if self.verdict is not None else None,
+            proof_s=self.verdict.time_s if self.verdict is not None else None,
             skipped=self.failure.reason["en"] if self.failure else None,
             skipped_words=self.failure.reason if self.failure else None,
             notes=tuple(self.notes),

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from fasthop.graph.note import Note
 
-PHASES = ("start", "prepare", "first_epoch", "timing", "memory", "accuracy")
+PHASES = ("start", "prepare", "prove", "first_epoch", "timing", "memory", "accuracy")
 
 
 class Progress(Protocol):

@@ -9,13 +9,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fasthop.exactness import Exactness
 from fasthop.graph.graph import Graph
 from fasthop.rewrites.exact.build import Built, build_fast_model
+from fasthop.rewrites.exact.fused import fuse
 from fasthop.rewrites.exact.options import ExactOptions
+from fasthop.rewrites.fused_step import FusedStepRung
+from fasthop.rewrites.ladder import Recipe
 from fasthop.rewrites.structure import copy_sharing
 from fasthop.train.mode import evaluating
+from fasthop.train.setup import Setup
+from fasthop.verify.budget import Budget
+from fasthop.verify.judge import check
 from fasthop.verify.subgraph import Reach, Subgraph
 from fasthop.verify.subject import Maker, Subject
+from fasthop.verify.verdict import Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -135,6 +143,27 @@ def reach_of(graph: Graph, num_hops: int | None) -> Reach | None:
     # A normalisation reads the degrees of the sources, one hop further.
     return Reach(
         edge_index=graph.edge_index, num_nodes=graph.num_nodes, seeds=seeds, num_hops=max(num_hops, 1) + 1
+    )
+
+
+def prove_setup(setup: Setup, recipe: Recipe, *, budget_s: float, seed: int) -> Verdict | None:
+    """The verdict on a recipe of exact rungs that `setup` was made with; None for another one."""
+    if not recipe.is_exact or setup.exact is None:
+        return None
+    built: Built = setup.exact
+    graph, model = setup.task.graph, setup.original
+    weighted = built.weighted
+    traced = built.untraceable is None and built.mixes is None
+    fuses = any(rung.name == FusedStepRung.name for rung in recipe.rungs)
+    return check(
+        recipe.name,
+        reference_maker(model, graph, weighted=weighted),
+        candidate_maker(model, graph, weighted=weighted, options=built.options, then=fuse if fuses else None),
+        exactness=Exactness.REASSOCIATED,
+        dtype=next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32),
+        budget=Budget(seconds=budget_s),
+        reach=reach_of(graph, built.num_hops if traced else None),
+        seed=seed,
     )
 
 

@@ -21,6 +21,7 @@ from fasthop.train.evaluate import evaluate
 from fasthop.train.loop import run_epoch
 from fasthop.train.setup import Setup
 from fasthop.train.task import Task
+from fasthop.verify.verdict import Verdict
 
 # Epochs after the first before any is timed: allocator and thread pools and dynamic shapes settle in
 # these. A recompilation among them starts the count again, up to the limit.
@@ -110,6 +111,12 @@ class Resident:
             num_steps_per_epoch=len(self.setup.batches),
             notes=self.setup.notes,
         )
+
+    def prove(self, budget_s: float) -> Verdict | None:
+        """What is proven of an exact recipe, on this model and graph; None where it claims nothing that could be proven."""
+        from fasthop.search.proof import prove_setup
+
+        return prove_setup(self.setup, self.recipe, budget_s=budget_s, seed=self.seed)
 
     def first_epoch(self) -> FirstEpoch:
         """The first epoch, with everything lazy in it, then warm-up until nothing compiles any more."""

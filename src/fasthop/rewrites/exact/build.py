@@ -35,7 +35,8 @@ class Built:
 
     left: why each layer that is left as it is stays so, by its path. untraceable: why there is no program.
     mixes: why rows cannot be cut or reordered. acted: the names of the rungs that changed what was computed, known after
-    `observe`. num_hops: how far a row of the output reaches.
+    `observe`. num_hops: how far a row of the output reaches. weighted: whether edge
+    weights are handed to the model.
     """
 
     model: FastModel
@@ -46,6 +47,7 @@ class Built:
     mixes: Note | None = None
     order: NodeOrder
     num_hops: int = 0
+    weighted: bool = False
     program: Program | None = None
     acted: set[str] = field(default_factory=set)
 
@@ -145,6 +147,7 @@ def build_fast_model(
         mixes=sets.mixes,
         order=order,
         num_hops=sets.num_hops,
+        weighted=edge_weight is not None,
         program=program,
         acted=acted,
     )
