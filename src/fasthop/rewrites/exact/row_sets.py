@@ -11,6 +11,7 @@ from torch import fx
 from torch_geometric.nn import MLP
 
 from fasthop.graph.note import Note, note
+from fasthop.rewrites.exact.aliases import aliases
 from fasthop.rewrites.exact.call import read_call
 from fasthop.rewrites.exact.in_place import is_seen_by_one, may_be, writes_into
 from fasthop.rewrites.exact.row_local import call_is_row_local, module_is_row_local
@@ -163,7 +164,11 @@ def _site(entry: Entry, node: fx.Node, inputs: Placeholders, options: Any) -> Si
             f"{name} is called with edges that the forward pass makes anew.",
             f"{name} 使用的边由 forward 现场生成。",
         )
-    if BY_CLASS[type(layer)].remembers_input(layer) and call.x is not inputs.x:
+    same_as = aliases(entry, node.graph)
+    source = call.x
+    while source in same_as:
+        source = same_as[source]
+    if BY_CLASS[type(layer)].remembers_input(layer) and source is not inputs.x:
         return note(
             f"{name} keeps the first input that it is given for good (cached), and here that is not x itself.",
             f"{name} 会永久保留首次的输入（cached），而这里的输入不是 x 本身。",
