@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from fasthop.errors import InvalidConfig
 from fasthop.kernels.dropout import without_dropout
 from fasthop.kernels.stack import emit, reference
-from fasthop.kernels.stack.ops import Constant, Linear
+from fasthop.kernels.stack.ops import Activation, Aggregate, Constant, Linear
 from fasthop.kernels.stack.stack import Stack
 from fasthop.kernels.stack.training import Optimizer, StackTraining
 from tests.kernels.graphs import random_edges
-from tests.kernels.stacks import ARCHITECTURES, make
+from tests.kernels.stacks import ARCHITECTURES, Program, make
 
 F64 = torch.float64
 OPTIMIZERS = {
@@ -129,6 +129,23 @@ def test_more_classes_than_registers_hold_and_far_logits(dtype):
         torch.testing.assert_close(
             before.detach() - weight.detach(), before.grad, rtol=1e-4, atol=scale * 1e-6
         )
+
+
+def test_three_layers_need_three_buffers_of_their_width():
+    """What the backward pass reads again, two activations, and one buffer to work in; each is used for many things."""
+    num_nodes, width = 400, 96
+    program = Program(random_edges(num_nodes, 900, 1), num_nodes, torch.float32, 0)
+    adj = program.adj(weighted=True)
+    h = program.linear(program.features(8, sparse=False), 8, width)
+    h = program.add(Activation(source=h, kind="relu"))
+    h = program.add(Aggregate(source=program.linear(h, width, width), adj=adj))
+    h = program.add(Activation(source=h, kind="relu"))
+    program.add(Aggregate(source=program.linear(h, width, 7), adj=adj))
+    stack = Stack(program.ops)
+    training = StackTraining(stack, labels=labels_for(stack))
+    training.step()
+    layer, num_weights = num_nodes * width * 4, sum(p.numel() for p in stack.parameters)
+    assert training.arena_bytes < 3.3 * layer + 4 * 4 * num_weights
 
 
 def test_restart_forgets_the_state_and_changes_from_outside_are_seen():

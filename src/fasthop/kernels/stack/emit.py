@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from fasthop.kernels.spmm.cpu import PREFETCH_FROM, PREFETCH_WIDE_FROM, TEAM_FROM, WIDE_ROW_BYTES
+from fasthop.kernels.spmm.cpu import PREFETCH_FROM, PREFETCH_WIDE_FROM, WIDE_ROW_BYTES
 from fasthop.kernels.spmm.job import channels_at_once
 from fasthop.kernels.spmm.rows import SUM
 from fasthop.kernels.stack import copy_passes, gemm, job, loss_pass, row_passes, sum_passes
@@ -16,6 +16,10 @@ from fasthop.kernels.stack.matrices import Matrix
 from fasthop.kernels.stack.ops import Activation
 from fasthop.kernels.stack.plan import Buffer, Plan, Within, Word
 
+TEAM_FROM = 4_000_000
+"""Multiplications from which a team of threads does a pass: 0.1 ms of one thread. PubMed's largest passes (1.1 million, 28 us)
+would save 13 us each on an idle machine; where other programs hold the cores they took 2 ms, because a team waits for its last
+thread."""
 TEAM_CHUNKS = 64
 """Chunks of a pass that a team does: more than threads, and not dependent on them, so that sums keep their bits."""
 BLAS_FROM = 2_000_000

@@ -9,10 +9,8 @@ from torch import Tensor
 
 from fasthop.errors import InvalidConfig
 from fasthop.kernels.dropout import dropout_is_on
-from fasthop.kernels.spmm.cpu import TEAM_FROM
-from fasthop.kernels.stack import optimizer_pass
+from fasthop.kernels.stack import emit, optimizer_pass
 from fasthop.kernels.stack.backward import Backward
-from fasthop.kernels.stack.emit import TEAM_CHUNKS
 from fasthop.kernels.stack.forward import SEED, Forward
 from fasthop.kernels.stack.job import NUM_CHUNKS, compiled
 from fasthop.kernels.stack.optimizer_pass import (
@@ -119,6 +117,11 @@ class StackTraining:
         for program in self._programs.values():
             program.forget()
 
+    @property
+    def arena_bytes(self) -> int:
+        """The memory of the steps made so far, all buffers together; constants and the optimiser's state are not in it."""
+        return sum(program.arena_bytes for program in self._programs.values())
+
     def moments(self, size: int) -> tuple[Tensor, Tensor]:
         """The optimiser's state over the run of trained parameters, shared by the steps with and without dropout."""
         if self._moments is None:
@@ -153,15 +156,19 @@ class _Step:
             [forward.places.slots[id(p)] for p in stack.parameters],
         )
         self._tape = Tape(plan)
+        self._addresses: list[int] = []
         self._losses = self._tape.kept(losses, torch.float64)[:num_chunks]
+        self._loss = self._losses[0]
         self._walk = Walk(self._tape.entries, 0, len(plan.passes))
         self.arena_bytes = plan.arena_bytes
 
     def run(self, addresses: list[int], seed: int, num_steps: int) -> None:
         """The step."""
         tape = self._tape
-        for slot, address in zip(self._slots, addresses, strict=True):
-            tape.set(slot, address)
+        if addresses != self._addresses:
+            for slot, address in zip(self._slots, addresses, strict=True):
+                tape.set(slot, address)
+            self._addresses = addresses
         if self._keys_pass >= 0:
             tape.jobs[self._keys_pass, SEED] = seed
         tape.jobs[self._update, STEPS] = num_steps
@@ -170,7 +177,7 @@ class _Step:
     @property
     def loss(self) -> Tensor:
         """The last step's loss, float64."""
-        return self._losses.sum() if self._losses.numel() > 1 else self._losses[0]
+        return self._loss if self._losses.numel() == 1 else self._losses.sum()
 
     def forget(self) -> None:
         """Sets the optimiser's state to zero."""
@@ -181,9 +188,9 @@ class _Step:
 def _emit_update(plan: Plan, forward: Forward, optimizer: Optimizer, moments: tuple[Tensor, Tensor]) -> int:
     places = forward.places
     size = places.trained_size
-    is_team = 8 * size >= TEAM_FROM
+    is_team = 8 * size >= emit.TEAM_FROM
     words: dict[int, Word] = {
-        NUM_CHUNKS: TEAM_CHUNKS if is_team else 1,
+        NUM_CHUNKS: emit.TEAM_CHUNKS if is_team else 1,
         SIZE: size,
         P: places.values,
         G: places.grads,
