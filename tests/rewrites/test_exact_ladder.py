@@ -108,8 +108,9 @@ def test_exact_rungs_need_the_full_batch():
 def test_the_ladder_adds_a_rung_a_row():
     rows = ladder("exact", num_neighbors=None, batch_size=128)
     assert [row.name for row in rows[:3]] == ["baseline", "cache_norm", "+csr_spmm"]
-    for before, after in itertools.pairwise(rows[1:]):
+    for before, after in itertools.pairwise(rows[1:-1]):
         assert after.rungs[:-1] == before.rungs
+    assert rows[-1].rungs[-1].name == "cuda_graph"  # beside fused_step, not after it
     assert {row.name for row in ladder("full", num_neighbors=None, batch_size=128)} >= {
         row.name for row in rows
     }

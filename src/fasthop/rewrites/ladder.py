@@ -13,6 +13,7 @@ from fasthop.rewrites.base import Rung
 from fasthop.rewrites.cache_norm import CacheNorm
 from fasthop.rewrites.compile import Compile
 from fasthop.rewrites.csr_spmm import CsrSpmm
+from fasthop.rewrites.cuda_graph import CudaGraph
 from fasthop.rewrites.exact.rung import ExactRung, apply_together
 from fasthop.rewrites.first_hop import FirstHop
 from fasthop.rewrites.fused_step import FusedStepRung
@@ -34,7 +35,7 @@ EXACT: tuple[type[ExactRung], ...] = (
     ReorderNodes,
 )
 """In the order in which the ladder `exact` adds them."""
-RUNGS: tuple[type[Rung], ...] = (Sample, Amp, Compile, PygSparse, *EXACT, FusedStepRung)
+RUNGS: tuple[type[Rung], ...] = (Sample, Amp, Compile, PygSparse, *EXACT, FusedStepRung, CudaGraph)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +89,8 @@ def exact(sample: Sample) -> tuple[Recipe, ...]:
             Recipe(name=f"{'+' if last else ''}{rung.name}", rungs=tuple(rungs[: last + 1]))
             for last, rung in enumerate(rungs)
         ),
+        # Not after fused_step, which has a step of its own.
+        Recipe(name="+cuda_graph", rungs=(*(rung() for rung in EXACT), CudaGraph())),
     )
 
 

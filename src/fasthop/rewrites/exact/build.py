@@ -93,6 +93,7 @@ def build_fast_model(
     The model is left as it is; in whichever mode it is now, it is train mode that is prepared. Raises InvalidGraph unless
     edge_weight has one number an edge.
     """
+    states = random_states()
     num_nodes = x.size(0)
     layers = message_passing_layers(model)
     left = {path: reason for path, layer in layers.items() if (reason := refusal(layer)) is not None}
@@ -138,6 +139,7 @@ def build_fast_model(
         edge_weight=None if edge_weight is None else Known(edge_weight),
         rows=None if order.is_whole or order.n_id is None else order.n_id[: order.size(0)],
     )
+    restore(states)  # copying a model may draw, too: PyG's Sequential does
     return Built(
         model=fast,
         options=options,

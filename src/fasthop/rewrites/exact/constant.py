@@ -192,9 +192,10 @@ def densified(features: SparseFeatures, dtype: torch.dtype) -> Tensor:
     matrix = features.matrix
     value, _ = features.values(dtype)
     num_rows, num_cols = features.shape
-    rows = torch.repeat_interleave(torch.arange(num_rows), matrix.rowptr.diff())
-    out = torch.zeros(num_rows, num_cols, dtype=dtype)
-    ones = torch.ones(features.num_entries, dtype=dtype) if value is None else value
+    device = matrix.rowptr.device
+    rows = torch.repeat_interleave(torch.arange(num_rows, device=device), matrix.rowptr.diff())
+    out = torch.zeros(num_rows, num_cols, dtype=dtype, device=device)
+    ones = torch.ones(features.num_entries, dtype=dtype, device=device) if value is None else value
     return out.index_put_((rows, matrix.col.long()), ones, accumulate=True)
 
 
@@ -236,7 +237,10 @@ def _sparse_product(
 
 
 def _csr(matrix: Adjacency, dtype: torch.dtype) -> Tensor:
-    value = torch.ones(matrix.col.numel(), dtype=dtype) if matrix.value is None else matrix.value.to(dtype)
+    value = matrix.value
+    if value is None:
+        value = torch.ones(matrix.col.numel(), dtype=dtype, device=matrix.col.device)
+    value = value.to(dtype)
     size = (matrix.num_rows, matrix.num_cols)
     with warnings.catch_warnings():
         # torch says once a process that CSR tensors are in beta; a user who never asked for one need not read it.

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.nn import MLP, GINConv
 
 from fasthop.graph.note import Note, note
+from fasthop.rewrites.exact.constant import Constant
 from fasthop.rewrites.exact.fast_layer import LINEAR, FastLayer, aggregates_by_other, aggregation
 from fasthop.rewrites.exact.hops import Hops, Value, dense, head, linear, times
 from fasthop.rewrites.exact.matrix import Matrix
@@ -54,7 +55,9 @@ class FastGINConv(FastLayer):
             # eps is read in each call, so a value that was set later has a matrix of its own.
             matrix = rooted_matrix(hops, x, reduce, float(1 + eps))
             if self._first is None:
-                return self.layer.nn(dense(times(matrix, x)))
+                out = times(matrix, x)
+                # What nn is given is its own, to be written into; a product that is kept is not.
+                return self.layer.nn(dense(out).clone() if isinstance(out, Constant) else out)
             weight, bias = self._first.weight, self._first.bias
             return self._after_first(self.propagate_linear(x, matrix, weight, bias, own_first=False))
         matrix, reduce = aggregating(hops, x, reduce, weighted=False)
