@@ -185,6 +185,17 @@ def test_learned_edge_weights_step_aside():  # case 17
     assert data.edge_weight.grad is not None
 
 
+def test_weights_in_another_precision_step_aside():  # case 6
+    data = data_of(weighted=True, dtype=torch.float32)
+    data.edge_weight = data.edge_weight.double()
+    model = GCN(8, 6, 3, num_layers=1)
+    fast = fasthop.accelerate(model, data)
+    assert fast.used == ()
+    assert "change precision" in fast.skipped["csr_spmm"]["en"]
+    call = (fast.data.x, fast.data.edge_index, fast.data.edge_weight)
+    assert torch.equal(fast.model(*call), model(*call))
+
+
 def test_prove_false_says_so():
     fast = fasthop.accelerate(GCN(8, 6, 3).double(), data_of(), prove=False)
     assert fast.verdicts == {}

@@ -20,7 +20,7 @@ from fasthop.rewrites.exact.build import Built, build_fast_model
 from fasthop.rewrites.exact.fused import FusedForward, fuse, unfuse
 from fasthop.rewrites.exact.lowering import NotAStack
 from fasthop.rewrites.exact.options import ExactOptions
-from fasthop.rewrites.exact.rung import learns_from_inputs
+from fasthop.rewrites.exact.rung import steps_aside
 from fasthop.rewrites.fused_step import FusedStepRung
 from fasthop.rewrites.ladder import EXACT
 from fasthop.rewrites.structure import copy_sharing
@@ -112,7 +112,7 @@ class _Work:
 
     def run(self) -> None:
         """Builds with all that is wanted, keeps what acts, proves it, and builds again without what failed."""
-        step_aside = learns_from_inputs(self.graph, weighted=self.weighted)
+        step_aside = steps_aside(self.graph, weighted=self.weighted)
         options = [name for name in self.wanted if name != FusedStepRung.name]
         if step_aside is not None:
             self.skipped |= dict.fromkeys(self.wanted, step_aside)

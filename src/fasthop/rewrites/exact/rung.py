@@ -40,7 +40,7 @@ class ExactRung(Rung):
                 "The graph was handed over in another form than edge_index before.",
                 "图已被转换为 edge_index 以外的形式。",
             )
-        return learns_from_inputs(graph, weighted=setup.batches.batch.edge_weight is not None)
+        return steps_aside(graph, weighted=setup.batches.batch.edge_weight is not None)
 
     def apply(self, setup: Setup) -> Setup:
         return apply_together(setup, (self,))
@@ -105,13 +105,19 @@ def batch_of(graph: Graph, batch: Batch, built: Built) -> Batch:
     return dataclasses.replace(batch, y=y, rows=y.numel())
 
 
-def learns_from_inputs(graph: Graph, *, weighted: bool) -> Note | None:
-    """Why caches cannot stand where an input is being learned."""
+def steps_aside(graph: Graph, *, weighted: bool) -> Note | None:
+    """Why nothing may be computed in advance from these inputs, or None."""
     assert graph.x is not None
     if weighted and graph.edge_weight is not None and graph.edge_weight.requires_grad:
         return note(
             "The edge weights are being learned, so what is computed from them changes with every step.",
             "边权重需要学习，由它们算出的量每一步都会改变。",
+        )
+    if weighted and graph.edge_weight is not None and graph.edge_weight.dtype != graph.x.dtype:
+        return note(
+            f"The edge weights are {graph.edge_weight.dtype} and x is {graph.x.dtype}: PyG's layers then change precision on "
+            "the way; convert one of them.",
+            f"边权重为 {graph.edge_weight.dtype}，而 x 为 {graph.x.dtype}：PyG 的层会在途中改变精度；请转换其中之一。",
         )
     if graph.x.requires_grad:
         return note(
