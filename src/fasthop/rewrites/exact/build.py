@@ -93,6 +93,8 @@ def build_fast_model(
     The model is left as it is; in whichever mode it is now, it is train mode that is prepared. Raises InvalidGraph unless
     edge_weight has one number an edge.
     """
+    if isinstance(model, FastModel):
+        model = model.original
     states = random_states()
     num_nodes = x.size(0)
     layers = message_passing_layers(model)
@@ -103,6 +105,8 @@ def build_fast_model(
     order = NodeOrder.whole(csr)
     sets, program, untraceable, copies = RowSets(), None, None, True
     try:
+        if not options.names:
+            raise Uncopied(note("no rung is in use.", "没有启用任何优化。"))
         twin = _copied(model)
         # A model that is in eval mode now will be trained in train mode.
         twin = twin if model.training else twin.train()
