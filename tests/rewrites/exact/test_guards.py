@@ -219,3 +219,15 @@ def test_the_output_may_be_written_into():
     with torch.no_grad():
         fast(*given.call).mul_(100)
     assert_same(model, given, fast)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_first_call_in_inference_mode_spoils_no_later_one(training):
+    model, given, fast = made()
+    train(model) if training else model.eval()
+    want = model(*given.call)
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            fast(*given.call), want[given.train_mask] if training else want, rtol=0, atol=1e-12
+        )
+    assert_same(model, given, fast)

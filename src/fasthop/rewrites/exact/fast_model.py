@@ -52,6 +52,10 @@ class FastModel(torch.nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """As the original's forward; see the class for which rows come back."""
+        if torch.is_inference_mode_enabled():
+            # What is prepared in a first call serves later ones that need gradients.
+            with torch.inference_mode(False), torch.no_grad():
+                return self.forward(*args, **kwargs)
         mode = self._watched.mode()
         training = self.training
         # Where neither depends on whether the tensors are known ones, nobody asks.

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 
 from fasthop.rewrites.exact.attributes import PLAIN, attributes, is_the_users, state_of
@@ -45,14 +49,14 @@ class Watched:
     def take_stock(self) -> None:
         """What the model is now is what it was."""
         modules = [module for module, _ in self._modules]
-        self._objects = [
+        self._objects = _columns(
             (owner, name, value)
             for module in modules
             for owner in (module._parameters, module._buffers, module._modules)
             for name, value in owner.items()
-        ]
-        self._sizes = [
-            (owner, len(owner))
+        )
+        self._sized = [
+            owner
             for module in modules
             for owner in (
                 module._parameters,
@@ -61,17 +65,18 @@ class Watched:
                 *(getattr(module, kind) for kind in HOOKS if isinstance(getattr(module, kind, None), dict)),
             )
         ]
+        self._sizes = list(map(len, self._sized))
         own = [
             (module, name, value)
             for module in modules
             for name, value in attributes(module).items()
             if name not in self._written.get(id(module), ())
         ]
-        self._values = [
+        self._values = _columns(
             (vars(module), name, value)
             for module, name, value in own
             if isinstance(value, PLAIN) or callable(value)
-        ]
+        )
         self._states = [
             (vars(module), name, value, state_of(value))  # the value is kept, so that its id stays its own
             for module, name, value in own
@@ -87,22 +92,19 @@ class Watched:
 
     def mode(self) -> bool | None:
         """True: in the mode that was traced. False: in another. None: something else was changed."""
-        for owner, name, value in self._objects:
-            if owner.get(name) is not value:
-                return None
-        for owner, size in self._sizes:
-            if len(owner) != size:
-                return None
-        for found, name, value in self._values:
-            if found.get(name, MISSING) is not value and found.get(name, MISSING) != value:
-                return None
+        if not _are(*self._objects) or list(map(len, self._sized)) != self._sizes:
+            return None
+        if not _are(*self._values) and not all(
+            found.get(name, MISSING) == value for found, name, value in zip(*self._values, strict=True)
+        ):
+            return None
         for found, name, _, state in self._states:
             if state_of(found.get(name, MISSING)) != state:
                 return None
         for found, written, number in self._names:
             if (len(found.keys() - written) if written else len(found)) != number:
                 return None
-        flags = [vars(module)["training"] for module, _ in self._modules]
+        flags = [module.training for module, _ in self._modules]
         if flags != self._flags:
             self._flags = flags
             for module, twins in self._modules:
@@ -134,6 +136,23 @@ class Watched:
                     changed = True
         if changed or not self._has_program:
             self.take_stock()
+
+
+Columns = tuple[list[dict[str, Any]], list[str], list[Any]]
+
+
+def _columns(rows: Iterable[tuple[dict[str, Any], str, Any]]) -> Columns:
+    owners, names, values = [], [], []
+    for owner, name, value in rows:
+        owners.append(owner)
+        names.append(name)
+        values.append(value)
+    return owners, names, values
+
+
+def _are(owners: list[dict[str, Any]], names: list[str], values: list[Any]) -> bool:
+    """Whether each owner has the very value under the name; without a Python instruction for each."""
+    return all(map(operator.is_, map(dict.get, owners, names), values))
 
 
 def twins_of(general: torch.nn.Module) -> dict[str, list[torch.nn.Module]]:
