@@ -36,7 +36,7 @@ from exact_sides import CPU, Graphs, Options, Step, baseline, inputs_of, rewritt
 from fasthop.errors import NotApplicable
 from fasthop.graph.graph import Graph
 from fasthop.machine.fingerprint import fingerprint
-from fasthop.machine.memory import measure_peak
+from fasthop.machine.memory import PeakMemory, measure_peak
 from fasthop.machine.peaks import machine_peaks
 from fasthop.measure.compare import MIN_ROUNDS, paired_ratio
 from fasthop.noise import silence
@@ -73,7 +73,10 @@ def once(step: Step) -> float:
 def by_turns(sides: tuple[Step, Step], rounds: int, label: str) -> tuple[list[float], list[float], int]:
     """Seconds a step of each side in each round, and the steps of a round: the same number on both sides."""
     once_s = once(sides[0])
-    once_s = once_s if once_s > LONG_STEP_S else once(sides[0])
+    if (
+        once_s < LONG_STEP_S
+    ):  # the quickest of a few: a busy machine must not decide how many steps a round has
+        once_s = min(once(sides[0]) for _ in range(5))
     sides[1]()
     num_steps = max(1, round(SAMPLE_S / once_s))
     times: tuple[list[float], list[float]] = ([], [])
@@ -95,11 +98,11 @@ def num_rounds(options: Options, once_s: float) -> int:
     return MIN_ROUNDS if options.quick or once_s > LONG_STEP_S else 15
 
 
-def peak_bytes(make: Callable[[], Setup], graph: Graph) -> int:
+def peak_of(make: Callable[[], Setup], graph: Graph) -> PeakMemory:
     """Of a side that is alone in the process, built anew for it."""
     setup = make()
     step = stepping(setup)
-    peak = measure_peak(step, resident=inputs_of(graph), device=CPU).peak_bytes
+    peak = measure_peak(step, resident=inputs_of(graph), device=CPU)
     del setup, step
     gc.collect()
     return peak
@@ -110,10 +113,11 @@ def measured(row: Row, graph: Graph, options: Options) -> dict[str, Any]:
     result: dict[str, Any] = {"name": row.name, "graph": graph.name, "bar": row.bar, "dropout": row.dropout}
     if row.peak_bar is not None:
         say(f"{row.name}: peak memory")
-        theirs = peak_bytes(lambda: baseline(graph, row), graph)
-        ours = peak_bytes(lambda: rewritten(graph, row, options), graph)
-        result |= {"peak_bar": row.peak_bar, "pyg_peak_bytes": theirs, "fasthop_peak_bytes": ours}
-        result["peak_ratio"] = ours / theirs
+        theirs = peak_of(lambda: baseline(graph, row), graph)
+        ours = peak_of(lambda: rewritten(graph, row, options), graph)
+        result |= {"peak_bar": row.peak_bar, "peak_ratio": ours.peak_bytes / theirs.peak_bytes}
+        for side, peak in (("pyg", theirs), ("fasthop", ours)):
+            result |= {f"{side}_peak_bytes": peak.peak_bytes, f"{side}_rest_bytes": peak.rest_bytes}
     say(f"{row.name}: building and comparing losses")
     peaks, copy_rates = machine_peaks(remeasure=True), measure_copy_rates()
     start = time.perf_counter()
@@ -177,7 +181,7 @@ def widest_gat(row: Row, graph: Graph, options: Options) -> Row:
     that are alive at once, and a rest; both follow from its peak at two small widths."""
     limit = 3e8 if options.quick else min(BASELINE_LIMIT_BYTES, available_bytes() - SPARE_BYTES)
     small = (1, 2) if options.quick else (2, 4)
-    found = [peak_bytes(lambda w=w: baseline(graph, row.at_width(w)), graph) for w in small]
+    found = [peak_of(lambda w=w: baseline(graph, row.at_width(w)), graph).peak_bytes for w in small]
     slope = (found[1] - found[0]) / (small[1] - small[0])
     width = int((limit - found[0]) / slope) + small[0]
     a_copy = 8 * 4 * (graph.num_edges + graph.num_nodes)
@@ -213,6 +217,9 @@ def line_of(result: dict[str, Any]) -> str:
         parts.append(f"peak_ratio={result['peak_ratio']:.3f} peak_bar={result['peak_bar']:.3f}")
         parts.append("met" if result["peak_ratio"] <= result["peak_bar"] else "MISSED")
         parts.append(f"peaks={result['pyg_peak_bytes'] / 1e6:.1f},{result['fasthop_peak_bytes'] / 1e6:.1f}MB")
+        parts.append(
+            f"at_rest={result['pyg_rest_bytes'] / 1e6:.1f},{result['fasthop_rest_bytes'] / 1e6:.1f}MB"
+        )
     parts.append(f"ms={result['pyg_ms']:.4g},{result['fasthop_ms']:.4g}")
     parts.append(
         f"loss_diff={result['loss_diff']:.1e} (first step {result['loss_diff_first']:.1e}, {result['num_compared']} steps) "
