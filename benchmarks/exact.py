@@ -180,7 +180,7 @@ def widest_gat(row: Row, graph: Graph, options: Options) -> Row:
     """The row with the widest heads whose baseline fits: PyG's peak is edges x heads x channels x bytes times the copies
     that are alive at once, and a rest; both follow from its peak at two small widths."""
     limit = 3e8 if options.quick else min(BASELINE_LIMIT_BYTES, available_bytes() - SPARE_BYTES)
-    small = (1, 2) if options.quick else (2, 4)
+    small = (16, 32)  # the first layer is then wider than the last, and the peak lies in it
     found = [peak_of(lambda w=w: baseline(graph, row.at_width(w)), graph).peak_bytes for w in small]
     slope = (found[1] - found[0]) / (small[1] - small[0])
     width = int((limit - found[0]) / slope) + small[0]
