@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,11 +22,10 @@ from fasthop.rewrites.exact.options import ExactOptions
 from fasthop.rewrites.exact.rung import steps_aside
 from fasthop.rewrites.fused_step import FusedStepRung
 from fasthop.rewrites.ladder import EXACT
-from fasthop.rewrites.structure import copy_sharing
 from fasthop.search.accelerated import Accelerated
 from fasthop.search.fast_data import FastData
 from fasthop.search.pace import Pace, measure_pace, training_step
-from fasthop.search.proof import candidate_maker, reach_of, reference_maker
+from fasthop.search.proof import candidate_maker, private_copy, reach_of, reference_maker
 from fasthop.train.task import takes_edge_weight
 from fasthop.verify.budget import Budget
 from fasthop.verify.generators import kept_generators
@@ -130,10 +128,14 @@ class _Work:
             self._prove(acting, fuses=fuses)
 
     def pace(self) -> Pace | None:
-        """Both sides by turns, on copies, so that neither parameters nor buffers move; None where nothing is used."""
+        """Both sides by turns, so that neither parameters nor buffers move; None where nothing is used, or the model cannot
+        be copied."""
         if not self.used:
             return None
-        twin = copy.deepcopy(copy_sharing(self.model))
+        try:
+            twin = private_copy(self.model, self.dtype)
+        except Exception:  # a model that holds a lock or a generator has no second copy to compare with
+            return None
         twin.train()
         data = FastData(self.graph, self.built, self.graph.edge_weight if self.weighted else None)
         graph, fast = self.graph, self.built.model

@@ -36,7 +36,8 @@ def account(fast: Accelerated) -> str:
 
 def _cost(fast: Accelerated) -> str:
     if fast.pace is None:
-        return f"cost {fast.cost_s:.1f} s, and nothing is gained"
+        why = "its gain was not measured" if fast.used else "nothing is gained"
+        return f"cost {fast.cost_s:.1f} s, and {why}"
     pace = fast.pace
     steps = f"a step without the optimiser: {pace.original_ms:.3g} ms before, {pace.fast_ms:.3g} ms now ({pace.ratio:.1f}x)"
     epochs = fast.break_even_epochs
