@@ -8,38 +8,18 @@ and what is not seen.
 from __future__ import annotations
 
 import gc
-import os
-import re
-import sys
-import tempfile
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._C._autograd import (
-    _disable_profiler,
-    _enable_profiler,
-    _prepare_profiler,
-    _profiler_enabled,
-)
-from torch._C._profiler import (
-    ProfilerActivity,
-    ProfilerConfig,
-    ProfilerState,
-    RecordScope,
-    _ExperimentalConfig,
-)
 
 from fasthop.errors import InvalidConfig
 from fasthop.machine.clock import synchronizer
 from fasthop.machine.live import Range, live_ranges, num_bytes, resident_ranges
+from fasthop.machine.trace import USER_SCOPES, profiled, refuse_running_profiler
 
-_PROFILER_NOISE = re.compile(
-    rb"Memory block of unknown size was allocated before|^USDT:.*profiler_(start|stop)"
-)
 _CUDA_BLOCK_BYTES = 512  # CUDA's caching allocator rounds every block up to a multiple of it
 
 
@@ -94,10 +74,7 @@ def measure_peak(
 
 
 def _cpu_peak(call: Callable[[], object], resident: tuple[Any, ...]) -> PeakMemory:
-    if _profiler_enabled():
-        raise InvalidConfig(
-            "peak memory cannot be measured while a torch profiler is running; leave its `with` block first."
-        )
+    refuse_running_profiler()
     device = torch.device("cpu")
     started_here = not tracemalloc.is_tracing()
     if started_here:
@@ -134,21 +111,7 @@ def _torch_events(call: Callable[[], object], *, quiet: bool = False) -> list[in
     only user scopes are recorded beside the allocations, which keeps the pass within about twice
     the step's time (20,000 reports: 0.12 s to close the profiler, against 0.27 s).
     """
-    config = ProfilerConfig(ProfilerState.KINETO, False, True, False, False, False, _ExperimentalConfig())
-    activities = {ProfilerActivity.CPU}
-    with _without_profiler_noise():
-        _prepare_profiler(config, activities)
-        enable: Any = _enable_profiler  # its stub lacks the third argument: what is recorded
-        enable(config, activities, {RecordScope.USER_SCOPE})
-    try:
-        if quiet:
-            with _without_profiler_noise():
-                call()
-        else:
-            call()
-    finally:
-        with _without_profiler_noise():
-            result = _disable_profiler()
+    result = profiled(call, "cpu", memory=True, shapes=False, scopes=USER_SCOPES, quiet=quiet)
     reports: list[Any] = result.events()  # torch's stub of them lacks nbytes
     events = [(e.start_ns(), e.nbytes()) for e in reports if e.name() == "[memory]"]
     events.sort(key=lambda event: event[0])
@@ -162,37 +125,6 @@ def _highest(changes: Iterable[int]) -> int:
         level += change
         highest = max(highest, level)
     return highest
-
-
-@contextmanager
-def _without_profiler_noise() -> Iterator[None]:
-    """Keeps the profiler's own lines off the standard error: C++ writes them to the file descriptor,
-    and no setting of this process turns them off. All other lines are passed on at the end."""
-    if sys.stderr is not None:
-        sys.stderr.flush()
-    try:
-        file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by the `with` below)
-    except OSError:  # nowhere to keep lines: then all are seen
-        yield
-        return
-    with file as kept:
-        try:
-            original = os.dup(2)
-        except OSError:  # no standard error at all
-            yield
-            return
-        os.dup2(kept.fileno(), 2)
-        try:
-            yield
-        finally:
-            if sys.stderr is not None:
-                sys.stderr.flush()
-            os.dup2(original, 2)
-            os.close(original)
-            kept.seek(0)
-            for line in kept:
-                if not _PROFILER_NOISE.search(line):
-                    os.write(2, line)
 
 
 def _cuda_peak(call: Callable[[], object], resident: tuple[Any, ...], device: torch.device) -> PeakMemory:
