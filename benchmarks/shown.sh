@@ -22,6 +22,7 @@ shown() { # shown NAME COMMAND...: the output goes to a file beside, and takes t
 }
 
 shown profile_aa.txt "$PYTHON" benchmarks/profile_aa.py
+shown compare_aa.txt "$PYTHON" benchmarks/compare_aa.py
 shown accuracy.txt "$PYTHON" benchmarks/accuracy.py ${PLANETOID:+--root "$PLANETOID"}
 shown spmm.txt "$PYTHON" benchmarks/spmm.py
 shown attention.txt "$PYTHON" benchmarks/attention.py

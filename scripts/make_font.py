@@ -3,14 +3,15 @@
     python scripts/make_font.py NotoSansCJK-Regular.ttc
 
 The source is the Debian package fonts-noto-cjk, or github.com/notofonts/noto-cjk. What is kept are
-the Latin letters, the signs of the charts and every Chinese character in the words files; run it
-again when a test says that a character is missing. The family is renamed, because a cut font
+the Latin letters, the signs of the charts and every Chinese character in the package's sources, since the page shows
+what rungs and verdicts say of themselves; run it again when a test says that a character is missing. The family is renamed, because a cut font
 must not pass for the original.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 from fontTools import subset
@@ -20,7 +21,9 @@ from fasthop.report.words import LANGUAGES
 
 FAMILY = "Fasthop Sans SC"
 FACE = "Noto Sans CJK SC"
-TARGET = Path(__file__).parents[1] / "src" / "fasthop" / "report" / "fonts" / "FasthopSansSC-Regular.otf"
+SOURCES = Path(__file__).parents[1] / "src" / "fasthop"
+TARGET = SOURCES / "report" / "fonts" / "FasthopSansSC-Regular.otf"
+CHINESE = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]+")
 LATIN = "".join(chr(code) for code in range(0x20, 0x7F))
 SIGNS = "×±·–—−≈≤≥…“”‘’，。；：、（）！？《》％+µ"
 
@@ -28,6 +31,8 @@ SIGNS = "×±·–—−≈≤≥…“”‘’，。；：、（）！？《�
 def characters() -> str:
     """Every character that the font must hold."""
     words = "".join(text for phrases in LANGUAGES.values() for text in phrases.values())
+    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(SOURCES.rglob("*.py")))
+    words += "".join(CHINESE.findall(sources))
     return "".join(sorted(set(LATIN + SIGNS + words) - {"\n"}))
 
 

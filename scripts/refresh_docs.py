@@ -204,7 +204,7 @@ def take_run(folder: Path) -> None:
     """
     report = Report.load(folder, rung_words=rung_words())
     place = ROOT / RUN
-    report.save(place, "en")
+    report.save(place, "en", page=False)  # 1 MB of it is the library of charts
     write_file(place / "ladder.zh.png", chart_bytes(report.result, "zh")["png"])
     write_file(place / "summary.zh.md", report.markdown("zh", "ladder.zh.png").encode("utf-8"))
 

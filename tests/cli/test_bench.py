@@ -73,7 +73,7 @@ def test_every_option_has_a_help_and_a_place_to_go():
     fields = {field.name for field in dataclasses.fields(BenchConfig)}
     for action in options():
         assert action.help
-        assert action.dest in fields | {"out", "lang", "json", "quiet"}
+        assert action.dest in fields | {"out", "lang", "json", "quiet", "open"}
 
 
 def test_options_reach_the_configuration(asked):

@@ -16,7 +16,7 @@ from fasthop.report.files import CannotWrite, make_folder, write_file
 from fasthop.report.report import Report
 from tests.report import results
 
-FILES = {"result.json", "summary.md", "ladder.png", "ladder.svg"}
+FILES = {"result.json", "summary.md", "ladder.png", "ladder.svg", "report.html"}
 
 
 @pytest.mark.parametrize("kind", sorted(results.ALL))

@@ -15,7 +15,7 @@ SRC = Path(__file__).parents[2] / "src" / "fasthop"
 SOURCES = {
     path: path.read_text(encoding="utf-8")
     for folder in ("report", "cli")
-    for path in (SRC / folder).glob("*.py")
+    for path in (SRC / folder).rglob("*.py")
     if not path.name.startswith("words")
 }
 LITERAL = re.compile(r"""phrase\(\s*["']([^"'{]+)["']""")

@@ -19,7 +19,7 @@ def add_parser(subparsers: Any) -> None:
         "bench",
         help="measure every recipe of a ladder on a model, a graph and this machine",
         description="Measures every recipe of a ladder on a model, a graph and this machine, prints a table with an "
-        "interpretation, and saves result.json, summary.md, ladder.png and ladder.svg in a run folder.",
+        "interpretation, and saves result.json, summary.md, ladder.png, ladder.svg and report.html, a page with charts, in a run folder.",
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
     )
@@ -97,6 +97,7 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="print result.json's text on standard output, and nothing else there",
     )
+    output.add_argument("--open", action="store_true", help="show the page in the web browser")
     output.add_argument("--quiet", action="store_true", help="show no progress")
     parser.set_defaults(run=run)
 
@@ -121,7 +122,9 @@ def run(args: argparse.Namespace) -> int:
     from fasthop.report.progress import progress_for
     from fasthop.report.words import phrase
 
-    options = {name: value for name, value in vars(args).items() if name not in ("run", "json", "quiet")}
+    options = {
+        name: value for name, value in vars(args).items() if name not in ("run", "json", "quiet", "open")
+    }
     as_json, quiet = getattr(args, "json", False), getattr(args, "quiet", False)
     lang = options.get("lang", "en")
     args.interrupted = phrase("cli.interrupted_empty", lang)
@@ -135,6 +138,12 @@ def run(args: argparse.Namespace) -> int:
         return 1
     _print(report, as_json)
     _say(phrase("progress.saved", lang, folder=report.folder), quiet=quiet)
+    if report.page_path is None:
+        _say(phrase("page.missing", lang, folder=report.folder), quiet=quiet)
+    else:
+        _say(phrase("page.saved", lang, path=report.page_path), quiet=quiet)
+        if getattr(args, "open", False):
+            report.open()
     return exit_code(report, lang)
 
 

@@ -17,7 +17,7 @@ from fasthop import __version__
 
 # The sub-folders of the cache that are fasthop's own. Only these are shown and cleared: FASTHOP_CACHE may
 # name a folder that holds other things as well.
-CACHE_KINDS = ("numba", "peaks", "graphs", "spmm")
+CACHE_KINDS = ("numba", "peaks", "graphs", "spmm", "page")
 PEAKS = ("copy_gb_per_s", "gather_gb_per_s", "matmul_fp32_gflops", "matmul_bf16_gflops", "operator_us")
 
 

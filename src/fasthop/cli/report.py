@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fasthop.report.report import Report
 
 
 def add_parser(subparsers: Any) -> None:
@@ -21,8 +24,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--redraw",
         action="store_true",
-        help="write ladder.png, ladder.svg and summary.md into the folder again",
+        help="write ladder.png, ladder.svg, summary.md and report.html into the folder again",
     )
+    parser.add_argument("--open", action="store_true", help="show the page in the web browser")
     parser.set_defaults(run=run)
 
 
@@ -37,10 +41,24 @@ def run(args: argparse.Namespace) -> int:
 
         report = Report(report.result, report.folder, lang=args.lang, rung_words=rung_words())
     if args.redraw and report.folder is not None:
-        names = [path.name for path in (report.write_summary(report.folder), *report.draw(report.folder))]
+        folder = report.folder
+        paths = [report.write_summary(folder), *report.draw(folder), report.write_page(folder)]
+        names = [path.name for path in paths if path is not None]
         sys.stderr.write(phrase("cli.drawn", args.lang, files=", ".join(names)) + "\n")
+    if args.open:
+        show_page(report, args.lang)
     if args.json:
         sys.stdout.write(report.result.to_json() + "\n")
     else:
         report.show()
     return 0
+
+
+def show_page(report: Report, lang: str) -> None:
+    """Opens the page in the browser; says why where there is no page, or where it lies."""
+    from fasthop.report.words import phrase
+
+    if report.page_path is None:
+        sys.stderr.write(phrase("page.missing", lang, folder=report.folder) + "\n")
+    elif not report.open():
+        sys.stderr.write(phrase("page.saved", lang, path=report.page_path) + "\n")

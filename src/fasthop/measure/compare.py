@@ -57,11 +57,7 @@ def paired_ratio(times_a: Sequence[float], times_b: Sequence[float]) -> Interval
         raise InvalidConfig(
             f"paired times come from the same rounds, and got {len(times_a)} of one and {len(times_b)} of the other."
         )
-    a, b = _finite(times_a, "times_a"), _finite(times_b, "times_b")
-    for name, times in (("times_a", a), ("times_b", b)):
-        for place, time in enumerate(times):
-            if time <= 0:
-                raise InvalidConfig(f"a time is above 0, and {name}[{place}] is {time}.")
+    a, b = _times(times_a, "times_a"), _times(times_b, "times_b")
     return median_interval([time_a / time_b for time_a, time_b in zip(a, b, strict=True)])
 
 
@@ -69,6 +65,44 @@ def is_significant(ratio: Interval) -> bool:
     """Whether a ratio differs from 1: its interval does not hold 1, an end that equals 1 being
     within. Where it is not, a report says "no significant change"."""
     return not ratio.holds(1.0)
+
+
+def unpaired_ratio(times_a: Sequence[float], times_b: Sequence[float]) -> Interval:
+    """How many times as long `b` takes as `a`, from rounds that do not belong together: above 1, `b` is slower.
+
+    The figure is the median of all times_b[j] / times_a[i] (Hodges and Lehmann 1963, on logarithms), and its 95 %
+    interval the one that the rank sum test of Mann and Whitney leaves: it assumes that the two sets differ by a factor,
+    and nothing of their distribution. What makes a whole run faster or slower than the next one is not in it.
+
+    Raises InvalidConfig for fewer than MIN_ROUNDS times of either, or one that is not positive and finite.
+    """
+    a, b = _times(times_a, "times_a"), _times(times_b, "times_b")
+    for times in (a, b):
+        if len(times) < MIN_ROUNDS:
+            raise InvalidConfig(
+                f"a ratio of two runs needs at least {MIN_ROUNDS} rounds of each, and got {len(times)}; measure more rounds."
+            )
+    ratios = sorted(time_b / time_a for time_a in a for time_b in b)
+    rank = _pair_rank(len(a), len(b))
+    return Interval(median=statistics.median(ratios), low=ratios[rank - 1], high=ratios[len(ratios) - rank])
+
+
+def accuracy_difference(accuracy: Accuracy, other: Accuracy) -> Interval | None:
+    """How many points the first mean accuracy is above the second, with its 95 % interval (Welch's t).
+
+    None where either side has fewer than two seeds, which decide nothing.
+    """
+    if accuracy.count < 2 or other.count < 2:
+        return None
+    from scipy.special import stdtrit
+
+    difference = accuracy.mean - other.mean
+    own, theirs = accuracy.std**2 / accuracy.count, other.std**2 / other.count
+    if own + theirs == 0:
+        return Interval(median=difference, low=difference, high=difference)
+    freedom = (own + theirs) ** 2 / (own**2 / (accuracy.count - 1) + theirs**2 / (other.count - 1))
+    half = float(stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * math.sqrt(own + theirs)
+    return Interval(median=difference, low=difference - half, high=difference + half)
 
 
 def accuracy_summary(values: Sequence[float]) -> Accuracy:
@@ -105,6 +139,35 @@ def _rank(num_values: int) -> int:
         if 40 * below > 2**num_values:
             return rank
         rank += 1
+
+
+def _pair_rank(num_a: int, num_b: int) -> int:
+    """The largest k with P(U < k) <= 2.5 %, where U is how many of the pairs of two samples of one distribution have
+    the first above the second; by the normal distribution, one rank outwards, where there are many pairs."""
+    if num_a * num_b > MOST_COUNTED:
+        spread = math.sqrt(num_a * num_b * (num_a + num_b + 1) / 12)
+        return max(1, math.floor(num_a * num_b / 2 - 1.96 * spread) - 1)
+    # The counts of U over all orders are the coefficients of a Gaussian binomial, by whole-number division.
+    counts = [1] + [0] * (num_a * num_b)
+    for size in range(1, num_b + 1):
+        for place in range(len(counts) - 1, num_a + size - 1, -1):
+            counts[place] -= counts[place - num_a - size]
+        for place in range(size, len(counts)):
+            counts[place] += counts[place - size]
+    below, total = 0, math.comb(num_a + num_b, num_a)
+    for rank, count in enumerate(counts):
+        below += count
+        if 40 * below > total:
+            return max(1, rank)
+    raise AssertionError("the counts add up to the total")
+
+
+def _times(values: Sequence[float], name: str) -> list[float]:
+    times = _finite(values, name)
+    for place, time in enumerate(times):
+        if time <= 0:
+            raise InvalidConfig(f"a time is above 0, and {name}[{place}] is {time}.")
+    return times
 
 
 def _finite(values: Sequence[float], name: str) -> list[float]:

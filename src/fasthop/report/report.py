@@ -12,14 +12,15 @@ from fasthop.errors import InvalidConfig
 from fasthop.measure.run import Result
 from fasthop.report.files import make_folder, write_file
 from fasthop.report.summary import summary_markdown, summary_text
-from fasthop.report.table import table_html, table_text
+from fasthop.report.table import table_text
 from fasthop.report.words import check_lang
 
 RESULT_FILE = "result.json"
+PAGE_FILE = "report.html"
 
 
 class Report:
-    """What `fasthop.bench` returns. `print(report)` shows it; in a notebook it shows itself as a table.
+    """What `fasthop.bench` returns. `print(report)` shows it; in a notebook it shows itself with its chart.
 
     result: all that was measured; every figure on screen and in the files comes from it alone.
     folder: the run folder that it is saved in, or None.
@@ -64,7 +65,31 @@ class Report:
         return f"Report({names}; folder={str(self.folder) if self.folder else None!r})"
 
     def _repr_html_(self) -> str:
-        return table_html(self.result, self.lang)
+        from fasthop.report.notebook import notebook_html
+
+        return notebook_html(self.result, self.lang, self._rung_words.get(self.lang), self.page_path)
+
+    def page(self, lang: str | None = None) -> str:
+        """report.html's text: all of it with charts, in both languages, in one file that loads nothing.
+
+        lang: which language it shows first. Raises NoChartLibrary where vl-convert-python is not installed.
+        """
+        from fasthop.report.page.page import page_html
+
+        return page_html(self.result, lang or self.lang, self._rung_words)
+
+    @property
+    def page_path(self) -> Path | None:
+        """Where the page lies in the run folder; None where there is none."""
+        path = None if self.folder is None else self.folder / PAGE_FILE
+        return path if path is not None and path.is_file() else None
+
+    def open(self) -> bool:
+        """Shows the page in the web browser. False where there is no page or no browser."""
+        import webbrowser
+
+        path = self.page_path
+        return path is not None and webbrowser.open(path.resolve().as_uri())
 
     def show(self, lang: str | None = None) -> None:
         """Prints `text` to standard output, in colour where that is a terminal."""
@@ -72,11 +97,12 @@ class Report:
         sys.stdout.write(self._text(lang or self.lang, None, color))
         sys.stdout.flush()
 
-    def save(self, folder: Path | str, lang: str | None = None) -> Path:
-        """Writes result.json, summary.md, ladder.png and ladder.svg into `folder` and returns it.
+    def save(self, folder: Path | str, lang: str | None = None, *, page: bool = True) -> Path:
+        """Writes result.json, summary.md, ladder.png, ladder.svg and report.html into `folder` and returns it.
 
         result.json comes first, so that what was measured is safe whatever fails later. Files of
-        the same names are replaced, each at once. Raises CannotWrite where one cannot be written.
+        the same names are replaced, each at once. page: whether report.html is wanted; it is left out as well
+        where vl-convert-python is not installed. Raises CannotWrite where one cannot be written.
         """
         lang = check_lang(lang or self.lang)
         folder = make_folder(Path(folder))
@@ -84,7 +110,22 @@ class Report:
         self.folder = folder
         self.write_summary(folder, lang)
         self.draw(folder, lang)
+        if page:
+            self.write_page(folder, lang)
         return folder
+
+    def write_page(self, folder: Path | str, lang: str | None = None) -> Path | None:
+        """Writes report.html into `folder`; returns its path, or None where vl-convert-python is not installed, and
+        then no older page stays. Raises CannotWrite."""
+        from fasthop.report.page.library import NoChartLibrary
+
+        path = make_folder(Path(folder)) / PAGE_FILE
+        try:
+            write_file(path, self.page(lang).encode("utf-8"))
+        except NoChartLibrary:
+            path.unlink(missing_ok=True)
+            return None
+        return path
 
     def write_summary(self, folder: Path | str, lang: str | None = None) -> Path:
         """Writes summary.md into `folder`; returns its path. Raises CannotWrite."""

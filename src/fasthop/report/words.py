@@ -1,7 +1,7 @@
 """Every phrase that people read, looked up by key: `phrase("col.time", "zh")`.
 
-The phrases stand in `words_en` and `words_zh`, one flat table each with the same keys and the
-same fields in braces; a test holds them together. Identifiers (recipe names, options, units)
+The phrases stand in `words_en` and `words_zh`, and those of the page and of `compare` in `words_page_en` and
+`words_page_zh`: flat tables with the same keys and the same fields in braces; a test holds them together. Identifiers (recipe names, options, units)
 are the same in every language.
 """
 
@@ -12,9 +12,11 @@ from typing import Any
 
 from fasthop.errors import InvalidConfig
 from fasthop.report.words_en import PHRASES as EN
+from fasthop.report.words_page_en import PHRASES as PAGE_EN
+from fasthop.report.words_page_zh import PHRASES as PAGE_ZH
 from fasthop.report.words_zh import PHRASES as ZH
 
-LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": EN, "zh": ZH}
+LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": {**EN, **PAGE_EN}, "zh": {**ZH, **PAGE_ZH}}
 
 
 def check_lang(lang: str) -> str:

@@ -1,0 +1,1 @@
+"""The page: one HTML file that shows a Result with charts, and loads nothing from anywhere."""

@@ -1,0 +1,161 @@
+"""The English phrases of the page and of `fasthop compare`. `words_page_zh` has the same keys with the same fields."""
+
+from __future__ import annotations
+
+PHRASES: dict[str, str] = {
+    # around the page
+    "page.language": "Language",
+    "page.theme": "Colours",
+    "page.theme_auto": "as the system",
+    "page.theme_light": "light",
+    "page.theme_dark": "dark",
+    "page.contents": "Contents",
+    "page.no_script": "The charts need JavaScript. The tables below them hold the same figures.",
+    "page.keys": "Arrow keys read out the figures one by one; the table below has them all.",
+    "page.table": "Table: {title}",
+    "page.floors": "Floors and predictions",
+    "page.figures": "The figures as a table",
+    "page.left_out": "Not in this result, and so not on this page: {parts}.",
+    "page.library": "Charts by Vega-Lite {version}, which is part of this file. Nothing is loaded from a network.",
+    "page.saved": "The page lies in {path}",
+    "page.missing": (
+        "There is no page of charts, because the package vl-convert-python is not installed; install it, and "
+        "`fasthop report {folder} --redraw` makes the page."
+    ),
+    # its parts
+    "page.ladder": "The ladder",
+    "page.curves": "Accuracy against time",
+    "page.stages": "Where an epoch's time goes",
+    "page.kinds": "Memory at the peak, by kind",
+    "page.roofline": "Against the machine's limits",
+    "page.verdicts": "What was proven",
+    "page.setting": "Task and machine",
+    "page.reproduce": "How to do this again",
+    # the switch of the ladder
+    "page.measure": "What the bars show",
+    "page.by_epoch": "time per epoch",
+    "page.by_accuracy": "time to accuracy",
+    # charts
+    "page.to_accuracy_axis": "time to {target} % validation accuracy (s)",
+    "page.missed": "not reached",
+    "page.time_said": "{name}: {time} ms per epoch, 95 % interval {span} ms",
+    "page.ratio_said": "{ratio}× the baseline's speed, 95 % interval {span}",
+    "page.same_said": "no significant change against the baseline",
+    "page.memory_said": "{name}: peak of {memory} over the inputs",
+    "page.times_said": "{times}× the baseline's",
+    "page.to_accuracy_said": "{name}: {seconds} s to {target} % validation accuracy",
+    "page.curve_said": "{name}: {accuracy} % after {seconds} s",
+    "page.curves_note": (
+        "Validation accuracy with all neighbors, after as many seconds of training as the axis says, everything paid beforehand "
+        "included; the mean over seeds at equal epochs. The dashed line is the target."
+    ),
+    "page.seconds_axis": "seconds of training, log scale",
+    "page.accuracy_axis": "validation accuracy (%)",
+    "page.stages_note": (
+        "Shares of an epoch, from a pass of its own with the profiler on, so its epoch is not the timed one."
+    ),
+    "page.share_axis": "share of an epoch",
+    "page.stage_said": "{name}: {stage} {time} ms, {share} % of {epoch} ms",
+    "page.kinds_note": "What is alive at the moment of the peak, the resident inputs included where they are listed.",
+    "page.kind_said": "{name}: {kind} {memory}, {share} % of {whole}",
+    "page.operator_said": "at the peak: {operator}",
+    "page.memory_axis": "memory at the peak (MB)",
+    "page.roofline_note": (
+        "Each recipe by the work it must do: operations per byte it must move, and how many it does a second. A point on a line "
+        "is at that limit of this machine; one below it leaves the rest of the way unused."
+    ),
+    "page.no_peaks": "This result does not hold the machine's measured peaks, so no limits are drawn.",
+    "page.intensity_axis": "operations per byte moved",
+    "page.speed_axis": "GFLOP/s",
+    "page.roofline_said": "{name}: {speed} GFLOP/s at {intensity} operations a byte, {time} ms per epoch",
+    "page.roof_copy": "memory bandwidth",
+    "page.roof_gather": "gather of rows",
+    "page.roof_fp32": "float32 products",
+    "page.roof_bf16": "bfloat16 products",
+    # tables
+    "col.low": "from (95 %)",
+    "col.high": "to (95 %)",
+    "col.change": "against the baseline",
+    "col.seconds": "seconds",
+    "col.validation": "validation accuracy (%)",
+    "col.seed_count": "seeds",
+    "col.stage": "stage",
+    "col.stage_time": "time (ms)",
+    "col.share": "share (%)",
+    "col.kind": "kind",
+    "col.bytes": "memory",
+    "col.peak_operator": "operator at the peak",
+    "col.flops": "GFLOP / epoch",
+    "col.moved": "moved / epoch",
+    "col.intensity": "FLOP / byte",
+    "col.speed": "GFLOP/s",
+    "col.floor": "floor (ms)",
+    "col.floor_share": "share of the floor reached (%)",
+    "col.predicted": "predicted ×",
+    "col.measured": "measured ×",
+    "col.verdict": "verdict",
+    "col.proof": "proof (s)",
+    "col.part": "part",
+    "col.value": "value",
+    "verdict.unreadable": "The verdict in this result cannot be read.",
+    # stages and kinds of memory by their keys in result.json
+    "stage.sample": "sample",
+    "stage.gather": "gather",
+    "stage.transfer": "transfer",
+    "stage.forward": "forward",
+    "stage.backward": "backward",
+    "stage.step": "optimiser step",
+    "stage.optimizer": "optimiser step",
+    "stage.aggregate": "aggregate",
+    "stage.transform": "transform",
+    "stage.elementwise": "elementwise",
+    "stage.fused": "fused by torch.compile",
+    "stage.overhead": "overhead",
+    "stage.other": "other",
+    "kind.features": "features",
+    "kind.graph": "graph",
+    "kind.inputs": "inputs",
+    "kind.parameters": "parameters",
+    "kind.gradients": "gradients",
+    "kind.optimizer": "optimiser state",
+    "kind.optimizer_state": "optimiser state",
+    "kind.activations": "activations kept for backward",
+    "kind.messages": "messages (edges × channels)",
+    "kind.temporaries": "temporaries",
+    "kind.other": "other",
+    # how to do it again
+    "reproduce.command": "With the same versions, on such a machine:",
+    "reproduce.install": "The versions:",
+    "reproduce.own_model": "The model was one of the user's own, so it takes Python: fasthop.bench(model=...).",
+    "reproduce.own_data": "The graph must be given as it was then: the result holds its name only.",
+    "reproduce.not_known": "Options that the result does not hold, such as a folder or a drawn split, have to be added.",
+    # compare
+    "compare.title": "{before} → {after}",
+    "compare.col_time": "time / epoch",
+    "compare.col_change": "change",
+    "compare.col_memory": "peak memory",
+    "compare.col_accuracy": "accuracy",
+    "compare.same": "no significant change",
+    "compare.slower": "slower by {percent} % ({span})",
+    "compare.faster": "faster by {percent} % ({span})",
+    "compare.more": "more by {percent} %",
+    "compare.less": "less by {percent} %",
+    "compare.points": "{points} points ({span})",
+    "compare.nothing": "No significant change in any recipe.",
+    "compare.legend": (
+        "Change of the median time with its 95 % interval, from the rounds of both runs and an allowance for what two runs "
+        "of the same code differ by. Time is called changed where the interval leaves out 0."
+    ),
+    "compare.together": (
+        "All recipes moved the same way, by {low} to {high} %. Something that all share changed, or the machine was slower or "
+        "faster for a while; another run tells."
+    ),
+    "compare.only_before": "Only in {source}: {names}.",
+    "compare.only_after": "Only in {source}: {names}.",
+    "compare.lost": "{name} was measured before and is not now: {reason}",
+    "compare.no_reason": "no reason is given.",
+    "compare.versions": "Versions differ: {parts}.",
+    "compare.forced": "Compared although they differ: {parts}.",
+    "compare.regression": "Regression beyond {limit} %: {names}.",
+    "compare.fine": "No regression beyond {limit} %.",
+}
