@@ -17,8 +17,9 @@ def short_measurement(tmp_path, monkeypatch):
     monkeypatch.setenv("FASTHOP_CACHE", str(tmp_path))
     cache._writable_root.cache_clear()
     monkeypatch.setattr(peaks, "_SECONDS_PER_PEAK", 0.0)
-    monkeypatch.setattr(peaks, "_COPY_BYTES", 1 << 20)
-    monkeypatch.setattr(peaks, "_NUM_ROWS_GATHERED", 1 << 8)
+    monkeypatch.setattr(peaks, "_LEAST_BYTES", 1 << 20)
+    monkeypatch.setattr(peaks, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(peaks, "_GATHERED_BYTES", 1 << 16)
     monkeypatch.setattr(peaks, "_MATRIX_SIZE", {"cpu": 64})
     monkeypatch.setattr(peaks, "_OPERATORS_PER_SAMPLE", 10)
     yield
@@ -35,7 +36,8 @@ def vars_of(measured: MachinePeaks) -> dict:
 
 def test_every_peak_is_a_median_within_its_quartiles():
     measured = machine_peaks()
-    assert len(bounds(measured)) == 5
+    assert len(bounds(measured)) == 7
+    assert measured.matmul_fp16_gflops is None, "nothing trains in float16 on a CPU"
     assert all(0 < peak.low <= peak.median <= peak.high for peak in bounds(measured))
     assert (measured.device, measured.num_threads, measured.cached) == ("cpu", torch.get_num_threads(), False)
 
@@ -74,6 +76,10 @@ def test_another_number_of_threads_is_another_measurement():
         lambda tree: json.dumps({**tree, "operator_us": {"median": 0.0, "low": 0.0, "high": 0.0}}),
         lambda tree: json.dumps({**tree, "operator_us": {"median": None, "low": 1.0, "high": 1.0}}),
         lambda tree: json.dumps({**tree, "operator_us": 3.0}),
+        lambda tree: json.dumps({**tree, "schema_version": 1}),
+        lambda tree: json.dumps({**tree, "autograd_us": None}),
+        lambda tree: json.dumps({**tree, "matmul_fp16_gflops": {"median": -1.0, "low": 1.0, "high": 1.0}}),
+        lambda tree: json.dumps({k: v for k, v in tree.items() if k != "matmul_fp16_gflops"}),
     ],
 )
 def test_a_damaged_cache_is_measured_again(tmp_path, damage):
@@ -99,3 +105,30 @@ def test_the_random_stream_of_the_user_is_left_alone():
     state = torch.get_rng_state()
     machine_peaks()
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_gather_reads_out_of_a_table_that_the_last_cache_cannot_hold(monkeypatch):
+    tables = []
+    monkeypatch.setattr(peaks, "_LEAST_BYTES", 1 << 16)
+    monkeypatch.setattr(peaks, "last_level_cache_bytes", lambda: 1 << 18)
+    gather = peaks._gather
+
+    def remembered(device, table_bytes, row_bytes):
+        tables.append((table_bytes, row_bytes))
+        return gather(device, table_bytes, row_bytes)
+
+    monkeypatch.setattr(peaks, "_gather", remembered)
+    machine_peaks()
+    assert tables == [(1 << 19, 512), (1 << 19, 64)]
+
+
+def test_the_last_cache_is_read_from_the_system():
+    size = peaks.last_level_cache_bytes()
+    assert size is None or size >= 1 << 15
+
+
+@pytest.mark.gpu
+def test_cuda_has_a_figure_in_float16():
+    measured = machine_peaks("cuda")
+    assert measured.matmul_fp16_gflops is not None
+    assert len(bounds(measured)) == 8

@@ -62,7 +62,7 @@ class Planted:
 
 def test_a_step_is_called_once_for_warm_up_and_each_epoch_and_twice_for_memory():
     step = Counted()
-    measured = profile(step, epochs=9, warmup=2)
+    measured = profile(step, epochs=9, warmup=2, phases=False)
     assert step.calls == 1 + 2 + 9 + 2
     assert isinstance(measured, Profile)
     assert (measured.num_epochs, measured.num_warmup, measured.device) == (9, 2, "cpu")
@@ -120,7 +120,7 @@ def test_steps_take_turns_forwards_and_backwards():
 
 def test_the_same_closure_twice_works():
     step = Counted()
-    comparison = profile({"mine": step, "theirs": step}, epochs=8, warmup=1)
+    comparison = profile({"mine": step, "theirs": step}, epochs=8, warmup=1, phases=False)
     assert step.calls == 2 * (1 + 1 + 8 + 2)
     assert [entry.name for entry in comparison.profiles] == ["mine", "theirs"]
 
@@ -139,6 +139,34 @@ def test_peak_memory_is_that_of_the_step():
     text = str(measured)
     assert "peak memory" in text
     assert "10 MB" in text
+
+
+def test_time_and_memory_are_told_apart():
+    weight = torch.nn.Parameter(torch.ones(300, 300))
+    x = torch.ones(3000, 300)
+
+    def step():
+        weight.grad = None
+        (x @ weight).relu().sum().backward()
+
+    measured = profile(step, epochs=6)
+    stages = measured.stages_ms
+    parts = sum(ms for key, ms in stages.items() if "." not in key and key != "epoch")
+    assert parts == pytest.approx(stages["epoch"], rel=0.05)
+    assert stages["forward.transform"] > 0
+    assert stages["backward.transform"] > 0
+    assert measured.memory_kinds["activations"] >= 3000 * 300 * 4
+    assert measured.peak_operator is not None
+    text = measured.text()
+    for words in ("time by stage", "forward and backward", "transform", "memory at the peak", "activations"):
+        assert words in text
+    assert "激活值" in measured.text("zh")
+    without = profile(step, epochs=6, memory=False)
+    assert without.stages_ms is without.memory_kinds is without.peak_operator is None
+    assert "time by stage" not in without.text()
+    only = profile(step, epochs=6, memory=False, phases=True)
+    assert only.stages_ms is not None
+    assert only.peak_bytes is None
 
 
 def test_an_error_of_the_step_passes_unchanged():

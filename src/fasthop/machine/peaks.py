@@ -1,7 +1,7 @@
 """What this machine can do at best: the roofs that every speed is held against.
 
-Five figures, each a median with its quartiles: bandwidth of a copy, bandwidth of a gather of random
-rows, matrix products in float32 and bfloat16, and the cost of calling one operator on next to nothing.
+Each a median with its quartiles: bandwidth of a copy, of a gather of random rows of 512 and of 64 bytes, matrix products in
+float32 and bfloat16 (float16 on CUDA), and the cost of calling one operator on next to nothing, without and with autograd.
 """
 
 from __future__ import annotations
@@ -25,15 +25,27 @@ from fasthop.cache import cache_dir
 from fasthop.machine.clock import elapsed_ns, synchronizer
 from fasthop.machine.fingerprint import machine_id
 
-_SCHEMA_VERSION = 1
-_SECONDS_PER_PEAK = 0.3  # five peaks and their warm-up then take about 2 s
+_SCHEMA_VERSION = 2
+_SECONDS_PER_PEAK = 0.3  # eight peaks and their warm-up then take about 3 s
 _MIN_SAMPLES = 5
-_COPY_BYTES = 1 << 27  # 128 MiB read and as much written: far past any cache of a desktop's
+# What is read, and for a copy as much written, is at least 128 MiB, past any cache of a desktop's; where the last cache is
+# larger (260 MiB on a server), twice that, up to 1 GiB.
+_LEAST_BYTES, _MOST_BYTES = 1 << 27, 1 << 30
 _ROW_BYTES = 512  # 128 float32 features, the row of an arxiv-shaped graph
-_NUM_ROWS_GATHERED = 1 << 16
+_SHORT_ROW_BYTES = 64  # 16 hidden channels: one cache line
+_GATHERED_BYTES = 1 << 25
 _MATRIX_SIZE = {"cpu": 1024, "cuda": 8192}  # 0.01 s at 200 GFLOP/s; a GPU needs more to fill it
 _OPERATORS_PER_SAMPLE = 1000
-_PEAKS = ("copy_gb_per_s", "gather_gb_per_s", "matmul_fp32_gflops", "matmul_bf16_gflops", "operator_us")
+_PEAKS = (
+    "copy_gb_per_s",
+    "gather_gb_per_s",
+    "gather_64_gb_per_s",
+    "matmul_fp32_gflops",
+    "matmul_bf16_gflops",
+    "operator_us",
+    "autograd_us",
+)
+_PEAKS_OF_SOME = ("matmul_fp16_gflops",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,12 +61,14 @@ class Peak:
 class MachinePeaks:
     """What one device can do, measured with as many threads as torch used then.
 
-    copy_gb_per_s: bytes read plus bytes written by a copy of 128 MiB, 1e9 a second.
-    gather_gb_per_s: bytes read plus bytes written by a gather of random rows of 512 bytes out of
-        128 MiB into a reused buffer, 1e9 a second.
+    copy_gb_per_s: bytes read plus bytes written by a copy that no cache holds (128 MiB to 1 GiB), 1e9 a second.
+    gather_gb_per_s, gather_64_gb_per_s: bytes read plus bytes written by a gather of random rows of 512 and of 64 bytes, out of
+        a table that no cache holds into a reused buffer, 1e9 a second.
     matmul_fp32_gflops, matmul_bf16_gflops: 2 n^3 operations of a square matrix product, 1e9 a second.
         float32 with torch's settings of that moment (TF32 on CUDA only where the user allowed it).
+    matmul_fp16_gflops: the same in float16; None on the CPU, where nothing trains in it.
     operator_us: microseconds that one call of an operator on four elements takes, as the host sees it.
+    autograd_us: the same where autograd records the call, and its share of the backward pass.
     cached: whether the figures come from an earlier run of the same machine, torch and thread count.
     """
 
@@ -65,12 +79,15 @@ class MachinePeaks:
     operator_us: Peak
     device: str
     num_threads: int
+    gather_64_gb_per_s: Peak | None = None
+    matmul_fp16_gflops: Peak | None = None
+    autograd_us: Peak | None = None
     cached: bool = False
 
 
 def machine_peaks(device: torch.device | str = "cpu", *, remeasure: bool = False) -> MachinePeaks:
     """The peaks of `device`: from the cache where they were measured before, else measured now,
-    which takes about 2 s and 400 MB, and cached where the cache can be written.
+    which takes about 3 s and 1 GB at the most, and cached where the cache can be written.
 
     remeasure: measure again and replace what is cached.
     """
@@ -87,30 +104,47 @@ def machine_peaks(device: torch.device | str = "cpu", *, remeasure: bool = False
 
 
 def _measure(device: torch.device) -> MachinePeaks:
+    table_bytes = min(max(_LEAST_BYTES, 2 * (last_level_cache_bytes() or 0)), _MOST_BYTES)
     with torch.no_grad():
-        return MachinePeaks(
-            copy_gb_per_s=_copy(device),
-            gather_gb_per_s=_gather(device),
+        peaks = MachinePeaks(
+            copy_gb_per_s=_copy(device, table_bytes // 2 if table_bytes > _LEAST_BYTES else table_bytes),
+            gather_gb_per_s=_gather(device, table_bytes, _ROW_BYTES),
+            gather_64_gb_per_s=_gather(device, table_bytes, _SHORT_ROW_BYTES),
             matmul_fp32_gflops=_matmul(device, torch.float32),
             matmul_bf16_gflops=_matmul(device, torch.bfloat16),
+            matmul_fp16_gflops=_matmul(device, torch.float16) if device.type == "cuda" else None,
             operator_us=_operator(device),
             device=_device_name(device),
             num_threads=torch.get_num_threads(),
         )
+    return dataclasses.replace(peaks, autograd_us=_autograd(device))
 
 
-def _copy(device: torch.device) -> Peak:
-    source = torch.ones(_COPY_BYTES // 4, device=device)
+def last_level_cache_bytes() -> int | None:
+    """The size of the largest cache that the system names for its first processor; None where it names none."""
+    found = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        try:
+            text = path.read_text(encoding="ascii").strip()
+            found.append(int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1:], 0))
+        except (OSError, ValueError):
+            continue
+    return max(found, default=None)
+
+
+def _copy(device: torch.device, num_bytes: int) -> Peak:
+    source = torch.ones(num_bytes // 4, device=device)
     target = torch.empty_like(source)
-    return _rate(lambda: target.copy_(source), 2 * _COPY_BYTES / 1e9, device)
+    return _rate(lambda: target.copy_(source), 2 * num_bytes / 1e9, device)
 
 
-def _gather(device: torch.device) -> Peak:
-    x = torch.ones(_COPY_BYTES // _ROW_BYTES, _ROW_BYTES // 4, device=device)
+def _gather(device: torch.device, table_bytes: int, row_bytes: int) -> Peak:
+    x = torch.ones(table_bytes // row_bytes, row_bytes // 4, device=device)
+    num_rows = _GATHERED_BYTES // row_bytes
     generator = torch.Generator().manual_seed(0)  # the user's random stream stays where it is
-    index = torch.randint(x.size(0), (_NUM_ROWS_GATHERED,), generator=generator).to(device)
-    out = torch.empty(_NUM_ROWS_GATHERED, x.size(1), device=device)
-    moved = 2 * _NUM_ROWS_GATHERED * _ROW_BYTES
+    index = torch.randint(x.size(0), (num_rows,), generator=generator).to(device)
+    out = torch.empty(num_rows, x.size(1), device=device)
+    moved = 2 * num_rows * row_bytes
     return _rate(lambda: torch.index_select(x, 0, index, out=out), moved / 1e9, device)
 
 
@@ -130,6 +164,20 @@ def _operator(device: torch.device) -> Peak:
             torch.add(x, x)
 
     return _peak([seconds / _OPERATORS_PER_SAMPLE * 1e6 for seconds in _samples(call_operators, device)])
+
+
+def _autograd(device: torch.device) -> Peak:
+    x = torch.ones(4, device=device, requires_grad=True)
+    gradient = torch.ones(4, device=device)
+
+    def call_operators() -> None:
+        y = x
+        for _ in range(_OPERATORS_PER_SAMPLE):
+            y = torch.add(y, x)
+        torch.autograd.grad(y, x, gradient)
+
+    with torch.enable_grad():
+        return _peak([seconds / _OPERATORS_PER_SAMPLE * 1e6 for seconds in _samples(call_operators, device)])
 
 
 def _rate(call: Callable[[], object], amount: float, device: torch.device) -> Peak:
@@ -175,7 +223,7 @@ def _read(path: Path) -> MachinePeaks | None:
         tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if tree.pop("schema_version") != _SCHEMA_VERSION:
             return None
-        for name in _PEAKS:
+        for name in (*_PEAKS, *(name for name in _PEAKS_OF_SOME if tree[name] is not None)):
             peak = tree[name] = Peak(**tree[name])
             if not all(math.isfinite(bound) and bound > 0 for bound in (peak.low, peak.median, peak.high)):
                 return None

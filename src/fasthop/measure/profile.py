@@ -11,6 +11,7 @@ from fasthop.errors import InvalidConfig
 from fasthop.machine.clock import device_in_use, elapsed_ns, synchronizer
 from fasthop.machine.process import process_peak_bytes
 from fasthop.measure.compare import MIN_ROUNDS, median_interval, paired_ratio
+from fasthop.measure.passes import Passes
 from fasthop.measure.profile_text import comparison_text, profile_text
 from fasthop.measure.rounds import epochs_of_rounds, time_epochs, turn_order
 from fasthop.measure.run import Interval
@@ -34,6 +35,8 @@ class Profile:
         inputs, parameters, gradients, the optimiser's state.
     peak_reserved_bytes: what CUDA's caching allocator held at its peak; None on the CPU.
     process_peak_bytes: the process's peak resident set when the timed epochs ended.
+    stages_ms: where an epoch's time goes, see `measure_phases`; memory_kinds, peak_operator: what lives at the peak and the
+        operator that stood there, see `MemoryKinds`. Both from passes of their own.
     finished: False where Ctrl-C cut the run short, and this is what was measured until then.
     """
 
@@ -49,6 +52,9 @@ class Profile:
     resident_bytes: int | None = None
     peak_reserved_bytes: int | None = None
     process_peak_bytes: int | None = None
+    stages_ms: dict[str, float] | None = None
+    memory_kinds: dict[str, int] | None = None
+    peak_operator: str | None = None
     finished: bool = True
 
     def text(self, lang: str = "en") -> str:
@@ -109,6 +115,7 @@ def profile(
     warmup: int = 3,
     device: torch.device | str | None = None,
     memory: bool = True,
+    phases: bool | None = None,
 ) -> Profile: ...
 
 
@@ -120,6 +127,7 @@ def profile(
     warmup: int = 3,
     device: torch.device | str | None = None,
     memory: bool = True,
+    phases: bool | None = None,
 ) -> Comparison: ...
 
 
@@ -130,6 +138,7 @@ def profile(
     warmup: int = 3,
     device: torch.device | str | None = None,
     memory: bool = True,
+    phases: bool | None = None,
 ) -> Profile | Comparison:
     """Measures a function that does one epoch of anything; or several, by name, in turns.
 
@@ -144,8 +153,10 @@ def profile(
     memory: measure peak memory too, after the timed epochs, in a pass of its own which costs two more
         epochs of each step at about half speed. False for a step that cannot be repeated so, or
         that runs a torch profiler itself.
+    phases: tell time apart by stage and memory by kind as well, in passes that come last and cost from four to some
+        twenty more epochs of each step (about a second where an epoch is short). None: as `memory` says.
 
-    Ctrl-C during the timed epochs or the memory pass returns what was measured until then, with
+    Ctrl-C during the timed epochs or the passes after them returns what was measured until then, with
     finished=False, once there are 6 epochs (or 6 full rounds) of it; before that it is raised.
 
     Raises InvalidConfig for an option that cannot work, before any call. What a step raises passes
@@ -169,20 +180,18 @@ def profile(
     finished = _timed_rounds(timings, epochs_of_rounds(epochs), synchronize)
     process_peak = process_peak_bytes()
 
-    peaks = {}
-    if memory and finished:
-        from fasthop.machine.memory import measure_peak
-
+    passes = [Passes() for _ in timings]
+    if finished:
         try:
-            for index, timing in enumerate(timings):
-                peaks[index] = measure_peak(timing.step, device=place)
+            for timing, found in zip(timings, passes, strict=True):
+                found.run(timing.step, place, memory=memory, phases=memory if phases is None else phases)
         except KeyboardInterrupt:
             finished = False
 
     profiles = []
-    for index, timing in enumerate(timings):
+    for timing, found in zip(timings, passes, strict=True):
         times_ms = tuple(time / 1e6 for time in timing.epoch_ns)
-        peak = peaks.get(index)
+        peak, kinds = found.peak, found.kinds
         profiles.append(
             Profile(
                 name=timing.name,
@@ -197,6 +206,9 @@ def profile(
                 resident_bytes=None if peak is None else peak.rest_bytes,
                 peak_reserved_bytes=None if peak is None else peak.peak_reserved_bytes,
                 process_peak_bytes=process_peak,
+                stages_ms=found.stages_ms,
+                memory_kinds=None if kinds is None else kinds.kinds,
+                peak_operator=None if kinds is None else kinds.operator,
                 finished=finished,
             )
         )

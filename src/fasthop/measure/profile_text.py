@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from fasthop.errors import InvalidConfig
@@ -32,6 +32,34 @@ _WORDS: dict[str, dict[str, str]] = {
         "cut": "Cut short: this is what was measured until then.",
         "step": "step",
         "join": ", ",
+        "stages": "time by stage",
+        "kinds": "forward and backward",
+        "memory": "memory at the peak",
+        "at": "{kinds}; at {operator}",
+        "of_which": "{name} {value} (messages {messages})",
+        "stage.sample": "sample",
+        "stage.gather": "gather",
+        "stage.transfer": "transfer",
+        "stage.forward": "forward",
+        "stage.backward": "backward",
+        "stage.step": "optimiser step",
+        "stage.fused": "fused step",
+        "stage.other": "other",
+        "kind.aggregate": "aggregate",
+        "kind.transform": "transform",
+        "kind.elementwise": "elementwise",
+        "kind.fused": "compiled",
+        "kind.overhead": "overhead",
+        "memory.features": "features",
+        "memory.graph": "graph",
+        "memory.parameters": "parameters",
+        "memory.gradients": "gradients",
+        "memory.optimizer_state": "optimiser state",
+        "memory.activations": "activations",
+        "memory.temporaries": "temporaries",
+        "memory.batches": "batches",
+        "memory.fused": "fused step",
+        "memory.other": "other",
     },
     "zh": {
         "title": "{name}（{device}）：首次调用和 {warmup} 次预热之后计时 {epochs} 轮（epoch）",
@@ -51,6 +79,34 @@ _WORDS: dict[str, dict[str, str]] = {
         "cut": "提前中断：以上为中断前测得的结果。",
         "step": "步骤",
         "join": "，",
+        "stages": "各阶段用时",
+        "kinds": "前向与反向",
+        "memory": "峰值时的内存",
+        "at": "{kinds}；位于 {operator}",
+        "of_which": "{name} {value}（其中消息 {messages}）",
+        "stage.sample": "采样",
+        "stage.gather": "取特征",
+        "stage.transfer": "传输",
+        "stage.forward": "前向",
+        "stage.backward": "反向",
+        "stage.step": "优化器更新",
+        "stage.fused": "融合步骤",
+        "stage.other": "其他",
+        "kind.aggregate": "聚合",
+        "kind.transform": "矩阵乘",
+        "kind.elementwise": "逐元素",
+        "kind.fused": "编译后的算子",
+        "kind.overhead": "框架开销",
+        "memory.features": "特征",
+        "memory.graph": "图",
+        "memory.parameters": "参数",
+        "memory.gradients": "梯度",
+        "memory.optimizer_state": "优化器状态",
+        "memory.activations": "激活值",
+        "memory.temporaries": "临时张量",
+        "memory.batches": "批次",
+        "memory.fused": "融合步骤",
+        "memory.other": "其他",
     },
 }
 
@@ -74,9 +130,54 @@ def profile_text(profile: Profile, lang: str) -> str:
         rows.append((words["peak"], words["join"].join(parts)))
     if profile.process_peak_bytes is not None:
         rows.append((words["process"], _size(profile.process_peak_bytes)))
+    rows += _share_rows(profile, words)
     width = max(_width(label) for label, _ in rows)
     lines = [title, *(f"  {_pad(label, width)}  {value}" for label, value in rows)]
     return "\n".join(lines if profile.finished else [*lines, words["cut"]])
+
+
+def _share_rows(profile: Profile, words: dict[str, str]) -> list[tuple[str, str]]:
+    """Where time goes and what memory is, the largest first; what makes less than 0.5 % is left out."""
+    rows = []
+    times = profile.stages_ms
+    if times is not None and times["epoch"] > 0:
+        stages = {key: ms for key, ms in times.items() if "." not in key and key != "epoch"}
+        kinds: dict[str, float] = {}
+        for key, ms in times.items():
+            _, dot, kind = key.partition(".")
+            if dot:
+                kinds[kind] = kinds.get(kind, 0.0) + ms
+        for label, prefix, parts in (("stages", "stage.", stages), ("kinds", "kind.", kinds)):
+            shown = [
+                f"{words[prefix + name]} {ms / times['epoch']:.0%}"
+                for name, ms in _largest_first(parts, times["epoch"])
+            ]
+            if shown:
+                rows.append((words[label], words["join"].join(shown)))
+    memory = profile.memory_kinds
+    if memory is not None:
+        whole = {kind: num_bytes for kind, num_bytes in memory.items() if "." not in kind}
+        shown = []
+        for kind, num_bytes in _largest_first(whole, sum(whole.values())):
+            name, value = words[f"memory.{kind}"], _size(int(num_bytes))
+            messages = memory.get(f"{kind}.messages", 0)
+            if messages:
+                shown.append(words["of_which"].format(name=name, value=value, messages=_size(messages)))
+            else:
+                shown.append(f"{name} {value}")
+        text = words["join"].join(shown)
+        if profile.peak_operator is not None:
+            text = words["at"].format(kinds=text, operator=profile.peak_operator)
+        rows.append((words["memory"], text))
+    return rows
+
+
+def _largest_first(parts: Mapping[str, float], whole: float) -> list[tuple[str, float]]:
+    return [
+        (name, value)
+        for name, value in sorted(parts.items(), key=lambda part: -part[1])
+        if value >= 0.005 * whole > 0
+    ]
 
 
 def comparison_text(comparison: Comparison, lang: str) -> str:
