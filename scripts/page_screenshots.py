@@ -13,18 +13,20 @@ import shutil
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 from fasthop.report.files import write_file
 from fasthop.report.report import Report
 from fasthop.report.rung_words import rung_words
 
 RUN = Path(__file__).resolve().parents[1] / "docs" / "cora"
-WIDE = {"width": 1000, "height": 860}
-PHONE = {"width": 390, "height": 844}
+Colors = Literal["light", "dark"]
+WIDE = ViewportSize(width=1000, height=860)
+PHONE = ViewportSize(width=390, height=844)
 # name: language, width and height, colours, what is scrolled to the top
-PICTURES = {
+PICTURES: dict[str, tuple[str, ViewportSize, Colors, str | None]] = {
     "page.png": ("en", WIDE, "light", None),
     "page.zh.png": ("zh", WIDE, "light", None),
     "page-dark.png": ("en", WIDE, "dark", "curves"),
@@ -32,7 +34,9 @@ PICTURES = {
 }
 
 
-def picture(browser: Browser, page_file: Path, lang: str, size: dict[str, int], colors: str, part: str | None) -> bytes:
+def picture(
+    browser: Browser, page_file: Path, lang: str, size: ViewportSize, colors: Colors, part: str | None
+) -> bytes:
     """One picture of what a reader sees first, or of the part that is scrolled to."""
     context = browser.new_context(viewport=size, color_scheme=colors, offline=True, device_scale_factor=1.5)
     try:

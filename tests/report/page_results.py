@@ -21,7 +21,13 @@ STAGES = {
     "forward": 2.0, "forward.aggregate": 1.2, "forward.transform": 0.5, "forward.overhead": 0.1,
     "backward": 2.6, "backward.aggregate": 1.9, "backward.transform": 0.7, "step": 0.5, "epoch": 5.6,
 }  # fmt: skip
-KINDS = {"parameters": 92_252, "activations": 1_400_000, "messages": 700_000, "temporaries": 300_000}
+KINDS = {
+    "features": 15_500_000,
+    "parameters": 92_252,
+    "activations": 2_100_000,
+    "activations.messages": 700_000,
+    "temporaries": 300_000,
+}
 HOSTILE = '<script>alert("x")</script>\'" onmouseover=alert(1) \x1b[31m\u202e</style>$ink & co'
 
 

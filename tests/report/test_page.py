@@ -17,7 +17,7 @@ from fasthop.report.page import library
 from fasthop.report.page.curves_figure import MOST_DOTS, mean_curve, thinned
 from fasthop.report.page.library import NoChartLibrary, chart_library
 from fasthop.report.page.page import page_html
-from fasthop.report.page.parts_figures import leaf_stages
+from fasthop.report.page.parts_figures import leaf_kinds, leaf_stages, stage_order
 from fasthop.report.page.reproduce import command, installation
 from fasthop.report.page.roofline_figure import machine_peaks, point
 from fasthop.report.page.sections import content
@@ -142,6 +142,23 @@ def test_stages_are_those_within_and_the_rest_is_other():
     assert "forward" not in leaves
     assert leaf_stages(replace(run, stages_ms={"epoch": 3.0})) == {}
     assert leaf_stages(replace(run, stages_ms={"sample": "3", "step": 1.0, "gather": None})) == {"step": 1.0}
+
+
+def test_kinds_of_memory_add_up_and_show_the_messages_apart():
+    run = page_results.full().runs[0]
+    kinds = leaf_kinds(run)
+    assert sum(kinds.values()) == sum(value for key, value in page_results.KINDS.items() if "." not in key)
+    assert kinds["activations"] == 1_400_000
+    assert kinds["activations.messages"] == 700_000
+    only = leaf_kinds(replace(run, memory_kinds={"temporaries": 5, "temporaries.messages": 5, "graph": 0}))
+    assert only == {"temporaries.messages": 5}
+
+
+def test_stages_stand_in_the_order_of_an_epoch():
+    keys = ["step", "mine", "backward.aggregate", "forward.transform", "forward.aggregate", "sample"]
+    assert stage_order(keys) == [
+        "sample", "forward.transform", "forward.aggregate", "backward.aggregate", "step", "mine"
+    ]  # fmt: skip
 
 
 def test_a_curve_is_the_mean_over_seeds():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fasthop.measure.comparison import RecipeChange, ResultChange
 from fasthop.report.figures import MISSING, fixed, measured, number, size
+from fasthop.report.page.markup import plain
 from fasthop.report.summary import fold
 from fasthop.report.table import terminal_width
 from fasthop.report.words import check_lang, in_language, phrase
@@ -51,7 +52,7 @@ def comparison_text(
     for entry in change.changes:
         style = {"slower": "yellow", "faster": "green"}.get(entry.time_change, "")
         cells = (_times(entry), _time_words(entry, lang), _memory(entry, lang), _accuracy(entry, lang))
-        name, time, words, *rest = (Text(" ".join(cell.split())) for cell in (entry.name, *cells))
+        name, time, words, *rest = (Text(_line(cell)) for cell in (entry.name, *cells))
         name.stylize("bold")
         words.stylize(style)
         table.add_row(name, time, words, *rest)
@@ -62,7 +63,7 @@ def comparison_text(
     )  # fmt: skip
     console.print(table)
     printed = "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
-    head = phrase("compare.title", lang, before=before, after=after)
+    head = _line(phrase("compare.title", lang, before=before, after=after))
     lines = [fold(line, width) for line in _lines(change, before, after, lang, limit)]
     return "\n\n".join([fold(head, width), printed, "\n".join(lines)]) + "\n"
 
@@ -143,4 +144,9 @@ def _lines(change: ResultChange, before: str, after: str, lang: str, limit: floa
         worse = comma.join(entry.name for entry in change.regressions(limit))
         key = "compare.regression" if worse else "compare.fine"
         lines.append(phrase(key, lang, limit=percent, **({"names": worse} if worse else {})))
-    return [" ".join(line.split()) for line in lines]
+    return [_line(line) for line in lines]
+
+
+def _line(text: str) -> str:
+    """A text from a file on one line, without what a terminal would obey."""
+    return " ".join(plain(text).split())

@@ -14,10 +14,12 @@ from fasthop.report.rows import header_line
 from fasthop.report.words import LANGUAGES, phrase
 
 WHOLE = "epoch"
+ORDER = ("sample", "gather", "transfer", "forward", "backward", "step", "fused", "other")
 # What a part does has a colour, full in the forward pass and lighter in the backward pass; the rest are apart.
 _WORK_COLORS = {"aggregate": 1, "transform": 2, "elementwise": 3, "overhead": 6, "fused": 7}
 _STAGE_COLORS = {
-    "sample": "$series5", "gather": "$light5", "transfer": "$light4", "step": "$series4", "optimizer": "$series4",
+    "sample": "$series5", "gather": "$light5", "transfer": "$light4", "step": "$series4",
+    "fused": "$series7",
     "forward": "$series1", "backward": "$light1", "forward.other": "$light0", "backward.other": "$light0",
     "other": "$series0",
 }  # fmt: skip
@@ -52,13 +54,33 @@ def leaf_stages(run: Run) -> dict[str, float]:
     return found
 
 
+def leaf_kinds(run: Run) -> dict[str, float]:
+    """Bytes at the peak by kinds that add up: of a kind with a part of its own ("activations.messages") the part, and
+    what is left of it under the kind's own name. Empty where none was measured."""
+    kinds = _checked(run.memory_kinds)
+    found = {}
+    for key, value in kinds.items():
+        rest = value - sum(part for name, part in kinds.items() if name.startswith(f"{key}."))
+        if rest > 0:
+            found[key] = rest
+    return found
+
+
 def stage_name(key: str, lang: str) -> str:
     """A stage's words: "forward: aggregate". A key that has no words is its own."""
+    if key == "fused":  # not the part of a stage, but an epoch without stages
+        return phrase("stage.replayed", lang)
     words = [
         phrase(f"stage.{part}", lang) if f"stage.{part}" in LANGUAGES[lang] else part
         for part in key.split(".")
     ]
     return ("：" if lang == "zh" else ": ").join(words)
+
+
+def stage_order(keys: list[str]) -> list[str]:
+    """Stages in the order in which an epoch has them, unknown ones last."""
+    places = {stage: place for place, stage in enumerate(ORDER)}
+    return sorted(keys, key=lambda key: places.get(key.partition(".")[0], len(ORDER)))
 
 
 def stage_colors(keys: list[str]) -> list[str]:
@@ -87,7 +109,7 @@ def stages_figure(result: Result, lang: str) -> Figure | None:
     }
     if not found:
         return None
-    order = list(dict.fromkeys(key for leaves in found.values() for key in leaves))
+    order = stage_order(list(dict.fromkeys(key for leaves in found.values() for key in leaves)))
     data, rows = [], []
     for name, leaves in found.items():
         whole = sum(leaves.values())
@@ -132,7 +154,7 @@ def kinds_figure(result: Result, lang: str) -> Figure | None:
     found = {
         name: (run, kinds)
         for name, run in zip(recipe_names(result), result.runs, strict=True)
-        if (kinds := _checked(run.memory_kinds))
+        if (kinds := leaf_kinds(run))
     }
     if not found:
         return None

@@ -85,9 +85,7 @@ def content(result: Result, lang: str, rung_words: Mapping[str, str] | None) -> 
     head, work = work_rows(result, lang)
     floors = _table(phrase("page.floors", lang), head, work, lang) if work else ""
     drawn = page.drawn(roofline_figure(result, lang))
-    page.add(
-        "roofline", phrase("page.roofline", lang), [drawn, floors]
-    )
+    page.add("roofline", phrase("page.roofline", lang), [drawn, floors])
     page.add("verdicts", phrase("page.verdicts", lang), [_verdicts(result, lang)])
     told = [
         element("h3", escaped(name)) + paragraph(text)
