@@ -68,6 +68,13 @@ def test_a_whole_ladder(quick):
         assert run.first_epoch_s > 0.0
         assert run.peak_bytes > 0
         assert run.process_peak_bytes > run.peak_bytes
+        stages = {key: ms for key, ms in run.stages_ms.items() if "." not in key and key != "epoch"}
+        assert sum(stages.values()) == pytest.approx(run.stages_ms["epoch"], rel=0.05)
+        assert (run.stages_ms["sample"] > 0) == ("sample" in run.rungs)
+        kinds = {key: num_bytes for key, num_bytes in run.memory_kinds.items() if "." not in key}
+        inputs = kinds["features"] + kinds["graph"]
+        assert sum(kinds.values()) - inputs == pytest.approx(run.peak_bytes, rel=0.05, abs=100_000)
+        assert run.peak_operator is not None
         assert run.accuracy.count == 2
         assert len(run.curve) == 2
         assert [round(t, 12) for t, _ in run.curve[0]] == sorted(round(t, 12) for t, _ in run.curve[0])

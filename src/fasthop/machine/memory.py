@@ -76,6 +76,13 @@ def measure_peak(
 def _cpu_peak(call: Callable[[], object], resident: tuple[Any, ...]) -> PeakMemory:
     refuse_running_profiler()
     device = torch.device("cpu")
+    highest_traced = 0
+
+    def watched() -> None:
+        nonlocal highest_traced
+        call()
+        highest_traced = tracemalloc.get_traced_memory()[1]  # the profiler's own reports come after it
+
     started_here = not tracemalloc.is_tracing()
     if started_here:
         tracemalloc.start(1)
@@ -89,8 +96,8 @@ def _cpu_peak(call: Callable[[], object], resident: tuple[Any, ...]) -> PeakMemo
         rest_bytes = num_bytes(live_ranges(device) + inputs) - num_bytes(inputs)
         tracemalloc.reset_peak()
         level = tracemalloc.get_traced_memory()[0]
-        torch_bytes = _highest(_torch_events(call))
-        numpy_bytes = max(0, tracemalloc.get_traced_memory()[1] - level)
+        torch_bytes = _highest(_torch_events(watched))
+        numpy_bytes = max(0, highest_traced - level)
     finally:
         if started_here:
             tracemalloc.stop()

@@ -38,6 +38,7 @@ class Contest:
                     return True
             self._take_turns()
             self._count_memory()
+            self._tell_phases_apart()
             self._train_to_accuracy()
         except KeyboardInterrupt:
             if len(self.baseline.round_times_ms) < 1:
@@ -99,6 +100,13 @@ class Contest:
             if entrant.first is not None:
                 self.progress.update(entrant.name, "memory", None)
                 entrant.memory = entrant.attempt(lambda trial: trial.ask("memory"))
+
+    def _tell_phases_apart(self) -> None:
+        """After the timed rounds and the memory pass: what it traces and wraps must not reach either."""
+        for entrant in self.entrants:
+            if entrant.first is not None:
+                self.progress.update(entrant.name, "memory", None)
+                entrant.phases = entrant.attempt(lambda trial: trial.ask("phases"))
 
     def _train_to_accuracy(self) -> None:
         for entrant in self.entrants:

@@ -20,7 +20,7 @@ from fasthop.measure.run import Interval, Run
 from fasthop.rewrites.ladder import Recipe, rung_names
 from fasthop.search.config import BenchConfig
 from fasthop.search.protocol import Failure
-from fasthop.search.resident import FirstEpoch, Prepared, Steady, Trained
+from fasthop.search.resident import FirstEpoch, Phases, Prepared, Steady, Trained
 from fasthop.search.trial import Trial, WorkerFailed
 from fasthop.search.worker import Order
 from fasthop.verify.verdict import Verdict
@@ -38,6 +38,7 @@ class Entrant:
     round_times_ms: list[float] = field(default_factory=list)
     steady: Steady | None = None
     memory: PeakMemory | None = None
+    phases: Phases | None = None
     verdict: Verdict | None = None
     trained: list[Trained] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
@@ -141,6 +142,9 @@ class Entrant:
             peak_bytes=memory.peak_bytes if memory else None,
             peak_reserved_bytes=memory.peak_reserved_bytes if memory else None,
             process_peak_bytes=steady.process_peak_bytes if steady else None,
+            stages_ms=self.phases.stages_ms if self.phases else None,
+            memory_kinds=self.phases.memory_kinds if self.phases else None,
+            peak_operator=self.phases.peak_operator if self.phases else None,
             accuracy=accuracy_summary(tests) if tests else None,
             time_to_accuracy_s=self.seconds_to(target),
             curve=tuple(

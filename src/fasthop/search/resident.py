@@ -14,6 +14,8 @@ from fasthop.machine.clock import elapsed_ns, synchronizer
 from fasthop.machine.live import live_tensors
 from fasthop.machine.memory import PeakMemory, measure_peak
 from fasthop.machine.process import process_peak_bytes
+from fasthop.measure.memory_kinds import measure_memory_kinds
+from fasthop.measure.phases import measure_phases
 from fasthop.rewrites.base import Inapplicable
 from fasthop.rewrites.ladder import Recipe
 from fasthop.train.compiled import CompileWatch
@@ -59,6 +61,15 @@ class Steady:
     num_graph_breaks: int
     num_skipped_steps: int
     last_loss: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Phases:
+    """Where an epoch's time goes (see `measure_phases`), and what its memory is at the peak (see `measure_memory_kinds`)."""
+
+    stages_ms: dict[str, float]
+    memory_kinds: dict[str, int]
+    peak_operator: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,6 +168,15 @@ class Resident:
     def memory(self) -> PeakMemory:
         """Peak of live bytes in an epoch over the resident inputs, in a pass that is not timed."""
         return measure_peak(self._epoch, resident=self._inputs, device=self.device)
+
+    def phases(self) -> Phases:
+        """Time by stage and memory by kind, in a pass that is not timed: it traces epochs, which slows them."""
+        stages_ms = measure_phases(self._epoch, device=self.device)
+        x = self.task.graph.x
+        found = measure_memory_kinds(
+            self._epoch, device=self.device, features=() if x is None else (x,), graph=self._inputs
+        )
+        return Phases(stages_ms=stages_ms, memory_kinds=found.kinds, peak_operator=found.operator)
 
     def accuracy(
         self, seed: int, num_epochs: int, evaluate_every: int, on_progress: Callable[[float], None]
