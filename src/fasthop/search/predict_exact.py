@@ -1,0 +1,67 @@
+"""How long a step of the exact rungs should take: from the count of its operations, before any of them has run."""
+
+from __future__ import annotations
+
+from fasthop.errors import NotApplicable
+from fasthop.machine.peaks import MachinePeaks
+from fasthop.rewrites.ladder import Recipe
+from fasthop.search.cost import Cost, StepCost, copy_rate
+from fasthop.search.predict_rates import Rates
+from fasthop.search.predict_time import ELEMENT_BYTES, Machine
+from fasthop.search.step_cost import step_cost
+from fasthop.train.setup import Setup
+
+# How many operators of the framework an operation of the count is, forward or backward, and Adam a parameter tensor:
+# by the profiler, the two-layer GCN of these rungs on a graph of 64 nodes has 58 and 13 a tensor.
+OPERATORS = 6
+ADAM_OPERATORS = 13
+# The fused step calls its passes from compiled code: docs/design/fused_step.md, "10 us Python" and 0.4 us a pass.
+FUSED_US, PASS_US = 12.0, 0.5
+
+
+def exact_ms(setup: Setup, recipe: Recipe, machine: Machine) -> tuple[float, StepCost]:
+    """(predicted time of a step in ms, its count) of a setup that exact rungs with `csr_spmm` have built.
+
+    Nothing of it is run. Raises NotApplicable where its operations cannot be counted.
+    """
+    if setup.exact is None or not setup.exact.options.csr_spmm:
+        raise NotApplicable("Only steps that aggregate by spmm are counted.")
+    cost = step_cost(setup)
+    valued = "cache_norm" in setup.exact.acted or setup.exact.weighted
+    fused = recipe.rungs[-1].name == "fused_step"
+    ns = sum(
+        _operation_ns(name, part, cost, machine, valued=valued, fused=fused) for name, part in cost.operations
+    )
+    if fused:
+        return ns / 1e6 + (FUSED_US + PASS_US * len(cost.operations)) / 1e3, cost
+    tensors = sum(parameter.requires_grad for parameter in setup.original.parameters())
+    calls = OPERATORS * len(cost.operations) + ADAM_OPERATORS * tensors
+    return ns / 1e6 + calls * machine.rates.step_us / 1e3, cost
+
+
+def _operation_ns(
+    name: str, cost: Cost, step: StepCost, machine: Machine, *, valued: bool, fused: bool
+) -> float:
+    peaks, rates = machine.peaks, machine.rates
+    sparse = name.startswith(("aggregate", "attention", "linear of non-zeros"))
+    if sparse:
+        # An entry's product and sum in cache is no matrix product's: torch's own CSR product has the rate.
+        messages = cost.flops / (2 if valued or not name.startswith("aggregate") else 1)
+        compute_ns = messages * rates.ns("spmm", messages, 16)
+    else:
+        compute_ns = cost.flops / peaks.matmul_fp32_gflops.median
+    gathered_ns = cost.gathered_bytes / peaks.gather_gb_per_s.median
+    return max(compute_ns, _move_ns(name, cost, step, peaks, rates, fused=fused) + gathered_ns)
+
+
+def _move_ns(
+    name: str, cost: Cost, step: StepCost, peaks: MachinePeaks, rates: Rates, *, fused: bool
+) -> float:
+    """Planned buffers move at the rate of a copy; a result of autograd's lies in new memory each time."""
+    if fused:
+        return cost.bytes / copy_rate(step.resident_bytes, peaks, rates.copy_rates)
+    moved = cost.bytes
+    if name == "epilogue":  # a pass of its own here, and one for its gradient: two reads and a write in both
+        moved = 5 * 4 * cost.flops
+    numbers = moved / ELEMENT_BYTES
+    return numbers * rates.ns("elementwise", numbers)
