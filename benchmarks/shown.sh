@@ -26,6 +26,8 @@ shown compare_aa.txt "$PYTHON" benchmarks/compare_aa.py
 shown accuracy.txt "$PYTHON" benchmarks/accuracy.py ${PLANETOID:+--root "$PLANETOID"}
 shown spmm.txt "$PYTHON" benchmarks/spmm.py
 shown attention.txt "$PYTHON" benchmarks/attention.py
+# About half an hour, on an idle machine with 24 GB; its SparseTensor row wants an interpreter with torch-sparse.
+shown exact.txt env PYTHONPATH=src "${PYTHON_TORCH_SPARSE:-$PYTHON}" benchmarks/exact.py ${PLANETOID:+--root "$PLANETOID"}
 if [ -n "${PYTHON_TORCH_SPARSE:-}" ]; then
   shown sampling.txt env PYTHONPATH=src "$PYTHON_TORCH_SPARSE" benchmarks/sampling.py
 else
