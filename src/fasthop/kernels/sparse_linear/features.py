@@ -7,22 +7,24 @@ from torch import Tensor
 
 from fasthop.errors import InvalidConfig, InvalidGraph
 from fasthop.kernels.dropout import dropout_is_on
+from fasthop.kernels.sparse_linear import by_rows
 from fasthop.kernels.sparse_linear.entry_dropout import entry_dropout
 from fasthop.kernels.spmm import op
 from fasthop.kernels.spmm.adjacency import Adjacency
 
 
 class SparseFeatures:
-    """Features [N, F] by their non-zeros. The transpose that a weight's gradient reads is computed once.
+    """Features [N, F] by their non-zeros. Where a weight's gradient reads the transpose, it is computed once.
 
-    matrix: rows are nodes, columns are features, value None for all ones.
+    matrix: rows are nodes, columns are features, value None for all ones. scale: [num_entries], a factor of each
+    non-zero (dropout's), or None.
     """
 
-    __slots__ = ("_scale", "_scale_t", "matrix")
+    __slots__ = ("_scale", "matrix")
 
-    def __init__(self, matrix: Adjacency, scale: Tensor | None = None, scale_t: Tensor | None = None) -> None:
+    def __init__(self, matrix: Adjacency, scale: Tensor | None = None) -> None:
         self.matrix = matrix
-        self._scale, self._scale_t = scale, scale_t
+        self._scale = scale
 
     @classmethod
     def from_tensor(cls, x: Tensor) -> SparseFeatures:
@@ -81,9 +83,7 @@ class SparseFeatures:
             seed = torch.randint(2**62, (1,), device=device)
         else:
             seed = torch.as_tensor(seed, dtype=torch.int64).reshape(1).to(device)
-        scale = entry_dropout(seed, self.num_entries, p, None, dtype)
-        scale_t = entry_dropout(seed, self.num_entries, p, self.matrix.transposed[2], dtype)
-        return SparseFeatures(self.matrix, scale, scale_t)
+        return SparseFeatures(self.matrix, entry_dropout(seed, self.num_entries, p, None, dtype))
 
     def masked(self, keep: Tensor, p: float) -> SparseFeatures:
         """The features with the non-zeros where keep (bool [num_entries]) is False dropped, the others over 1 - p.
@@ -96,27 +96,31 @@ class SparseFeatures:
             )
         if not 0 <= p < 1:
             raise InvalidConfig(f"the probability of a given mask lies in [0, 1), and got {p!r}.")
-        scale = keep.double() / (1 - p)
-        return SparseFeatures(self.matrix, scale, scale.index_select(0, self.matrix.transposed[2]))
+        return SparseFeatures(self.matrix, keep.double() / (1 - p))
 
     def head_of_draw(self, head: SparseFeatures) -> SparseFeatures:
         """The first rows of this draw of dropout. head: the same rows without it, whose transpose is used again."""
+        return head if self._scale is None else SparseFeatures(head.matrix, self._scale[: head.num_entries])
+
+    def value(self, dtype: torch.dtype) -> Tensor | None:
+        """The values in the order of the matrix, dropout applied; None for all ones."""
+        value = self.matrix.value
         if self._scale is None:
-            return head
-        scale = self._scale[: head.num_entries]
-        return SparseFeatures(head.matrix, scale, scale.index_select(0, head.matrix.transposed[2]))
+            return None if value is None else value.to(dtype).contiguous()
+        scale = self._scale.to(dtype)
+        return scale if value is None else value.to(dtype) * scale
+
+    def value_t(self, dtype: torch.dtype) -> Tensor | None:
+        """The values in the order of the transpose; None for all ones and where dropout makes them others in each step:
+        those a gradient then takes from `value`."""
+        return self.matrix.value_t(dtype) if self._scale is None else None
 
     def values(self, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
         """The values in the order of the matrix and of its transpose, dropout applied; None for all ones."""
-        value = self.matrix.value
-        if self._scale is None or self._scale_t is None:
-            return None if value is None else value.to(dtype), self.matrix.value_t(dtype)
-        scale, scale_t = self._scale.to(dtype), self._scale_t.to(dtype)
-        if value is None:
-            return scale, scale_t
-        value_t = self.matrix.value_t(dtype)
-        assert value_t is not None  # features are constants
-        return value.to(dtype) * scale, value_t * scale_t
+        value = self.value(dtype)
+        if self._scale is None or value is None:
+            return value, self.value_t(dtype)
+        return value, value.index_select(0, self.matrix.transposed[2])
 
 
 def sparse_linear(
@@ -132,10 +136,21 @@ def sparse_linear(
         raise InvalidConfig(
             f"weight must have a column for each of the {x.shape[1]} features, and got the shape {list(weight.shape)}."
         )
+    out = _product(x, weight, implementation)
+    return out if bias is None else out + bias
+
+
+def _product(x: SparseFeatures, weight: Tensor, implementation: str) -> Tensor:
     matrix = x.matrix
-    value, value_t = x.values(torch.promote_types(weight.dtype, torch.float32))
-    rowptr_t, col_t, perm = matrix.transposed if weight.requires_grad else (None, None, None)
-    out = op.product(
+    dtype = torch.promote_types(weight.dtype, torch.float32)
+    value = x.value(dtype)
+    is_trained = torch.is_grad_enabled() and weight.requires_grad
+    if is_trained and not op.is_traced(weight) and by_rows.serves(matrix, weight, implementation):
+        return by_rows.product(weight, matrix, value, implementation)
+    rowptr_t = col_t = perm = value_t = None
+    if is_trained:
+        rowptr_t, col_t, perm = matrix.transposed
+        value_t = x.value_t(dtype)
+    return op.product(
         weight.t(), matrix.rowptr, matrix.col, value, rowptr_t, col_t, perm, value_t, "sum", implementation
     )
-    return out if bias is None else out + bias

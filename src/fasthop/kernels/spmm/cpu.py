@@ -25,7 +25,7 @@ PREFETCH_WIDE_FROM = 512 << 10
 WIDE_ROW_BYTES = 256
 
 _Words = ctypes.c_int64 * job.NUM_WORDS
-_KINDS = {torch.float32: "float32", torch.float64: "float64", torch.bfloat16: "uint16"}
+KINDS = {torch.float32: "float32", torch.float64: "float64", torch.bfloat16: "uint16"}
 
 
 def spmm(
@@ -90,7 +90,7 @@ def _run(
     num_rows, num_entries, stride = rowptr.numel() - 1, col.numel(), x.size(1)
     if num_rows == 0 or stride == 0:
         return
-    kind = _KINDS[x.dtype]
+    kind = KINDS[x.dtype]
     if num_threads is None:
         num_threads = 1 if num_entries * stride < TEAM_FROM else torch.get_num_threads()
     num_chunks = 1 if num_threads == 1 else min(num_rows, num_threads * CHUNKS_PER_THREAD)

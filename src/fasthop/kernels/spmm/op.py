@@ -245,14 +245,16 @@ class _DirectProduct(torch.autograd.Function):
         return _gradients(ctx, grad, product)
 
 
-# Subclasses (fake tensors, a trace's functional ones) take the operator, which knows its fake form.
-_PLAIN = (Tensor, torch.nn.Parameter)
+def is_traced(x: Tensor) -> bool:
+    """Whether the operator is called, which knows its fake form: in a trace, and for subclasses (fake tensors, a trace's
+    functional ones)."""
+    return torch.compiler.is_compiling() or type(x) not in (Tensor, torch.nn.Parameter)
 
 
 def product(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None, *others: Any) -> Tensor:
     """`spmm` with the same arguments: the operator where torch traces, the plain function where nothing needs a
     gradient, else the same function under autograd."""
-    if torch.compiler.is_compiling() or type(x) not in _PLAIN:
+    if is_traced(x):
         return spmm(x, rowptr, col, value, *others)
     reduce, implementation = others[-2:]
     check(x, rowptr, col, value, reduce)
