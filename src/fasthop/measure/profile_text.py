@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fasthop.errors import InvalidConfig
@@ -33,10 +33,10 @@ _WORDS: dict[str, dict[str, str]] = {
         "step": "step",
         "join": ", ",
         "stages": "time by stage",
-        "kinds": "forward and backward",
-        "memory": "memory at the peak",
-        "at": "{kinds}; at {operator}",
-        "of_which": "{name} {value} (messages {messages})",
+        "kinds": "within both",
+        "memory": "at the peak",
+        "messages": "of it messages",
+        "operator": "operator there",
         "stage.sample": "sample",
         "stage.gather": "gather",
         "stage.transfer": "transfer",
@@ -50,15 +50,10 @@ _WORDS: dict[str, dict[str, str]] = {
         "kind.elementwise": "elementwise",
         "kind.fused": "compiled",
         "kind.overhead": "overhead",
-        "memory.features": "features",
-        "memory.graph": "graph",
-        "memory.parameters": "parameters",
-        "memory.gradients": "gradients",
-        "memory.optimizer_state": "optimiser state",
+        "memory.inputs": "inputs",
+        "memory.model": "model",
         "memory.activations": "activations",
         "memory.temporaries": "temporaries",
-        "memory.batches": "batches",
-        "memory.fused": "fused step",
         "memory.other": "other",
     },
     "zh": {
@@ -80,10 +75,10 @@ _WORDS: dict[str, dict[str, str]] = {
         "step": "步骤",
         "join": "，",
         "stages": "各阶段用时",
-        "kinds": "前向与反向",
-        "memory": "峰值时的内存",
-        "at": "{kinds}；位于 {operator}",
-        "of_which": "{name} {value}（其中消息 {messages}）",
+        "kinds": "两者之内",
+        "memory": "峰值构成",
+        "messages": "其中消息",
+        "operator": "峰值算子",
         "stage.sample": "采样",
         "stage.gather": "取特征",
         "stage.transfer": "传输",
@@ -97,15 +92,10 @@ _WORDS: dict[str, dict[str, str]] = {
         "kind.elementwise": "逐元素",
         "kind.fused": "编译后的算子",
         "kind.overhead": "框架开销",
-        "memory.features": "特征",
-        "memory.graph": "图",
-        "memory.parameters": "参数",
-        "memory.gradients": "梯度",
-        "memory.optimizer_state": "优化器状态",
+        "memory.inputs": "输入",
+        "memory.model": "模型",
         "memory.activations": "激活值",
         "memory.temporaries": "临时张量",
-        "memory.batches": "批次",
-        "memory.fused": "融合步骤",
         "memory.other": "其他",
     },
 }
@@ -136,10 +126,21 @@ def profile_text(profile: Profile, lang: str) -> str:
     return "\n".join(lines if profile.finished else [*lines, words["cut"]])
 
 
+# What the rows name whatever it is, so that two profiles have the same rows; all else is named where there is some of it.
+_ALWAYS = ("forward", "backward", "step", "other", "aggregate", "transform", "elementwise", "overhead")
+_GROUPS = {
+    "inputs": ("features", "graph", "batches"),
+    "model": ("parameters", "gradients", "optimizer_state"),
+    "activations": ("activations",),
+    "temporaries": ("temporaries", "fused"),
+    "other": ("other",),
+}
+
+
 def _share_rows(profile: Profile, words: dict[str, str]) -> list[tuple[str, str]]:
-    """Where time goes and what memory is, the largest first; what makes less than 0.5 % is left out."""
+    """Where time goes, and what the memory is at the peak."""
     rows = []
-    times = profile.stages_ms
+    times, memory = profile.stages_ms, profile.memory_kinds
     if times is not None and times["epoch"] > 0:
         stages = {key: ms for key, ms in times.items() if "." not in key and key != "epoch"}
         kinds: dict[str, float] = {}
@@ -148,36 +149,22 @@ def _share_rows(profile: Profile, words: dict[str, str]) -> list[tuple[str, str]
             if dot:
                 kinds[kind] = kinds.get(kind, 0.0) + ms
         for label, prefix, parts in (("stages", "stage.", stages), ("kinds", "kind.", kinds)):
-            shown = [
+            shown = (
                 f"{words[prefix + name]} {ms / times['epoch']:.0%}"
-                for name, ms in _largest_first(parts, times["epoch"])
-            ]
-            if shown:
-                rows.append((words[label], words["join"].join(shown)))
-    memory = profile.memory_kinds
+                for name, ms in parts.items()
+                if ms or name in _ALWAYS
+            )
+            rows.append((words[label], words["join"].join(shown)))
     if memory is not None:
-        whole = {kind: num_bytes for kind, num_bytes in memory.items() if "." not in kind}
-        shown = []
-        for kind, num_bytes in _largest_first(whole, sum(whole.values())):
-            name, value = words[f"memory.{kind}"], _size(int(num_bytes))
-            messages = memory.get(f"{kind}.messages", 0)
-            if messages:
-                shown.append(words["of_which"].format(name=name, value=value, messages=_size(messages)))
-            else:
-                shown.append(f"{name} {value}")
-        text = words["join"].join(shown)
+        groups = {name: sum(memory.get(kind, 0) for kind in held) for name, held in _GROUPS.items()}
+        shown = (f"{words[f'memory.{name}']} {_size(num_bytes)}" for name, num_bytes in groups.items())
+        rows.append((words["memory"], words["join"].join(shown)))
+        messages = sum(num_bytes for kind, num_bytes in memory.items() if kind.endswith(".messages"))
+        if messages:
+            rows.append((words["messages"], _size(messages)))
         if profile.peak_operator is not None:
-            text = words["at"].format(kinds=text, operator=profile.peak_operator)
-        rows.append((words["memory"], text))
+            rows.append((words["operator"], profile.peak_operator))
     return rows
-
-
-def _largest_first(parts: Mapping[str, float], whole: float) -> list[tuple[str, float]]:
-    return [
-        (name, value)
-        for name, value in sorted(parts.items(), key=lambda part: -part[1])
-        if value >= 0.005 * whole > 0
-    ]
 
 
 def comparison_text(comparison: Comparison, lang: str) -> str:

@@ -25,13 +25,14 @@ SAMPLE, GATHER, LOADER, FUSED_STEP, REPLAY, EPOCH = (
     "fasthop_range::replay",
     "fasthop_range::epoch",
 )
-SPMM = "fasthop::spmm"
+SPMM, WEIGHT_GRAD = "fasthop::spmm", "fasthop::weight_grad"
 PASS = "fasthop_stack::"
 LOSS_PASS, UPDATE_PASSES = PASS + "cross_entropy", (PASS + "adam", PASS + "sgd")
 
 # Module, the owner of the function in it ("" for the module itself), the function, and the range around it.
 _CALLS = (
     ("fasthop.kernels.spmm.dispatch", "", "run", SPMM),
+    ("fasthop.kernels.sparse_linear.by_rows", "", "weight_grad", WEIGHT_GRAD),
     ("fasthop.kernels.sample.cpu", "NeighborSampler", "sample", SAMPLE),
     ("fasthop.train.neighbor_loader", "", "sliced", GATHER),
     ("fasthop.train.fused", "FusedStep", "__call__", FUSED_STEP),
