@@ -15,7 +15,7 @@ from fasthop.measure import phases as module
 from fasthop.measure.operators import kind_of
 from fasthop.measure.phases import measure_phases, quieter_half, stages_ms, without_wrappers
 from fasthop.measure.recording import EPOCH, FUSED_STEP, LOADER, SAMPLE, Elsewhere, recorded
-from fasthop.measure.shares import OperatorCosts, device_shares, host_shares
+from fasthop.measure.shares import OperatorCosts, device_shares, edge_rows, host_shares
 from fasthop.measure.stages import stretches
 
 NODE = "autograd::engine::evaluate_function: "
@@ -78,7 +78,7 @@ def check_adds_up(found):
 @pytest.mark.parametrize(
     ("cause", "num_nodes", "num_edges", "channels", "num_layers"),
     [
-        ("transform", 2000, 2000, (400, 600, 8), 2),
+        ("transform", 1000, 100, (3000, 128, 8), 2),
         ("aggregate", 400, 60_000, (4, 64, 4), 3),
         ("overhead", 10, 20, (4, 4, 3), 4),
     ],
@@ -330,6 +330,18 @@ def test_what_lies_in_an_aggregation_or_a_product_belongs_to_it():
     assert shares["forward", "aggregate"] == 400
     assert shares["forward", "transform"] == 130
     assert ("forward", "elementwise") not in shares or shares["forward", "elementwise"] == 0
+
+
+def test_what_has_a_row_for_each_edge_belongs_to_the_aggregation():
+    events = epoch_of(
+        Event("aten::mul", 0, 100, rows=(50, 50)),
+        Event("aten::mul", 100, 300, rows=(10, 1)),
+        Event("aten::scatter_add_", 300, 600, rows=(10, 50, 50)),
+        Event("aten::scatter_add_", 600, 700, rows=(10, 10, 10)),
+    )
+    assert edge_rows(events) == {50}
+    shares = host_shares(events, OperatorCosts())
+    assert (shares["forward", "aggregate"], shares["forward", "elementwise"]) == (500, 200)
 
 
 def test_a_product_that_looks_into_a_sparse_matrix_is_an_aggregation():

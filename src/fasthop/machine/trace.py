@@ -45,6 +45,7 @@ class Event:
 
     correlation: an operator's own number, and a device event's that of the operator that launched it; 0 without.
     on_device: whether it ran on an accelerator.
+    rows: the first size of each tensor that the operator was given, 0-d ones left out.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Event:
     thread: int = 1
     correlation: int = 0
     on_device: bool = False
+    rows: tuple[int, ...] = ()
 
 
 Call = tuple[str, tuple[tuple[int, ...], ...]]
@@ -85,16 +87,14 @@ def trace(call: Callable[[], object], device: torch.device | str) -> list[Event]
 
     Raises InvalidConfig where a torch profiler is running already; what `call` raises passes through.
     """
-    result = profiled(call, device, memory=False, shapes=False)
+    result = profiled(call, device, memory=False, shapes=True)
     events = []
     for one in result.events():
         on_device = "CPU" not in str(one.device_type())
         correlation = one.linked_correlation_id() if on_device else one.correlation_id()
-        events.append(
-            Event(
-                one.name(), one.start_ns(), one.end_ns(), one.start_thread_id(), int(correlation), on_device
-            )
-        )
+        rows = tuple(shape[0] for shape in one.shapes() if shape)
+        span = (one.start_ns(), one.end_ns())
+        events.append(Event(one.name(), *span, one.start_thread_id(), int(correlation), on_device, rows))
     events.sort(key=lambda event: (event.start_ns, -event.end_ns))
     return events
 

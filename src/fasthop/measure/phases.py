@@ -33,7 +33,8 @@ def measure_phases(call: Callable[[], object], *, device: torch.device | str) ->
     "sample", "gather" (a loader's, of fasthop, PyG or torch), "transfer" (copies between host and device), "forward"
     (loss included), "backward", "step" (the optimiser, zero_grad included), "other" (what is none of these), and "fused" where a
     CUDA graph is replayed, whose kernels belong to no stage. Those with a dot add up to their stage: "forward.aggregate",
-    ".transform", ".elementwise" (see `operators.kind_of`), ".overhead": wall time in which no kernel ran, that of the call
+    ".transform", ".elementwise" (see `operators.kind_of`; what has a row for each edge is aggregation, the products of messages
+    included), ".overhead": wall time in which no kernel ran, that of the call
     of an operator included; and ".fused": kernels that torch.compile joined on a CPU.
 
     A fused step is told apart by its passes. Call it never under a clock: `call` is run up to twice `MAX_TURNS` times, every

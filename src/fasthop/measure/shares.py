@@ -34,11 +34,29 @@ class OperatorCosts:
     by_kind: Mapping[str, float] = field(default_factory=dict)
 
 
+def edge_rows(events: list[Event]) -> frozenset[int]:
+    """How many rows a tensor with a row for each edge has: the lengths of the indices by which rows are summed up, but for
+    those of what they are summed into."""
+    sums = [
+        event.rows
+        for event in events
+        if event.name.startswith(("aten::scatter", "aten::index_add", "torch_scatter::"))
+        and len(event.rows) > 1
+    ]
+    return frozenset({rows[1] for rows in sums} - {rows[0] for rows in sums if rows[0] != rows[1]})
+
+
+def _kind(event: Event, edges: frozenset[int]) -> str:
+    """The kind of an operator: what computes a row for each edge belongs to the aggregation, whatever it computes."""
+    kind = kind_of(event.name)
+    return AGGREGATE if kind == ELEMENTWISE and not edges.isdisjoint(event.rows) else kind
+
+
 def host_shares(events: list[Event], costs: OperatorCosts) -> dict[Key, float]:
     """ns of the epoch by stage and kind where the host itself computes, what the profiler adds taken off.
 
     Events nest; an instant belongs to the innermost operator, but all that lies in an aggregation or a matrix product
-    belongs to that. Of each operator at most `costs.by_kind` is overhead: the call itself, whatever it computes.
+    belongs to that, and what computes a row for each edge to the aggregation. Of each operator at most `costs.by_kind` is overhead: the call itself, whatever it computes.
     """
     start, end, main = epoch_of(events)
     stages = Stages(stretches(events))
@@ -50,7 +68,7 @@ def host_shares(events: list[Event], costs: OperatorCosts) -> dict[Key, float]:
         and event.name != EPOCH
         and start <= event.start_ns < end
     ]
-    sparse = _sparse_products(mine)
+    sparse, edges = _sparse_products(mine), edge_rows(mine)
     shares: dict[Key, float] = defaultdict(float)
     calls: dict[Key, float] = defaultdict(float)
     open_events: list[tuple[int, str, bool]] = []  # end, kind, whether what lies inside belongs to it
@@ -72,11 +90,13 @@ def host_shares(events: list[Event], costs: OperatorCosts) -> dict[Key, float]:
         stage = stages.at(event.start_ns)
         outer_kind, is_whole = (open_events[-1][1], open_events[-1][2]) if open_events else (OVERHEAD, False)
         shares[_key(stage, outer_kind)] -= costs.recorded
-        kind = AGGREGATE if index in sparse else kind_of(event.name)
+        kind = AGGREGATE if index in sparse else _kind(event, edges)
         if is_whole:
             kind = outer_kind
         elif kind != OVERHEAD and not event.name.startswith("fasthop"):  # ours are not called through torch
-            calls[_key(stage, kind)] += min(costs.by_kind.get(kind, 0.0), event.end_ns - event.start_ns)
+            calls[_key(stage, kind)] += min(
+                costs.by_kind.get(kind_of(event.name), 0.0), event.end_ns - event.start_ns
+            )
         open_events.append((event.end_ns, kind, is_whole or kind in (AGGREGATE, TRANSFORM)))
     while open_events:
         spend(min(open_events[-1][0], end))
@@ -144,13 +164,14 @@ def _launchers(events: list[Event], stages: Stages) -> dict[int, Key]:
     """Stage and kind of every operator of the host, by its number."""
     found: dict[int, Key] = {}
     around: dict[int, list[tuple[int, str, bool]]] = defaultdict(list)
+    edges = edge_rows(events)
     for event in events:
         if event.on_device:
             continue
         opened = around[event.thread]
         while opened and opened[-1][0] <= event.start_ns:
             opened.pop()
-        kind = kind_of(event.name)
+        kind = _kind(event, edges)
         is_whole = bool(opened) and opened[-1][2]
         if is_whole or (kind == OVERHEAD and opened):
             kind = opened[-1][1]
