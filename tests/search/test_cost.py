@@ -15,7 +15,7 @@ from fasthop.graph.graph import Graph
 from fasthop.kernels.sparse_linear.features import SparseFeatures
 from fasthop.kernels.spmm.adjacency import Adjacency
 from fasthop.kernels.stack.ops import Activation, Add, Aggregate, Bias, Constant, Dropout, Head, Linear
-from fasthop.machine.peaks import MachinePeaks, Peak
+from fasthop.machine.peaks import MachinePeaks, Peak, last_level_cache_bytes
 from fasthop.rewrites.exact.build import build_fast_model
 from fasthop.rewrites.exact.options import ExactOptions
 from fasthop.search.cost import (
@@ -26,7 +26,6 @@ from fasthop.search.cost import (
     StepCost,
     copy_rate,
     floor_ms,
-    last_level_cache_bytes,
     measure_copy_rates,
 )
 from fasthop.search.step_cost import built_cost, stack_cost, step_cost, step_floor

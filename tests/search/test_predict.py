@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fasthop.graph.graph import Graph
 from fasthop.rewrites.ladder import Recipe, ladder
-from fasthop.search import predict_rates
+from fasthop.search import predict_bench
 from fasthop.search.direction import direction
 from fasthop.search.predict import foresee, predict_recipes, predict_setup
 from fasthop.search.predict_rates import NUMBERS, WIDTHS, Rates, machine_rates
@@ -31,19 +32,19 @@ CPU = torch.device("cpu")
 RECIPES = {recipe.name: recipe for recipe in ladder("full", num_neighbors=(3, 2), batch_size=7)}
 
 
-def rates(**changed: object) -> Rates:
+def rates(**changed: Any) -> Rates:
     """Of a machine on which every number takes a nanosecond, but for what is changed."""
     table = tuple((1.0,) * len(WIDTHS) for _ in NUMBERS)
     line = (1.0,) * len(NUMBERS)
     plain = Rates(
-        elementwise=line, gather=table, gather_wide=table, scatter=table, index_add=table, scatter_max=table, spmm=table, sort=line, cast_bf16=line,
-        gather_bf16=line, scatter_bf16=line, step_us=1.0, bf16_shape_us=0.0, copy_gb_per_s=(10.0,) * 4, device="cpu",
+        elementwise=line, gather=table, gather_wide=table, scatter=table, index_add=table, scatter_max=table, spmm=table, spmm_t=table, sort=line, cast_bf16=line,
+        gather_bf16=line, scatter_bf16=line, forward_us=1.0, backward_us=1.0, optimizer_us=1.0, bf16_shape_us=0.0, copy_gb_per_s=(10.0,) * 4, device="cpu",
         num_threads=1,
     )  # fmt: skip
     return dataclasses.replace(plain, **changed)
 
 
-def machine(*, gflops: float = 100.0, **changed: object) -> Machine:
+def machine(*, gflops: float = 100.0, **changed: Any) -> Machine:
     return Machine(peaks=peaks(gflops=gflops), rates=rates(**changed))
 
 
@@ -51,7 +52,7 @@ def everywhere(value: float) -> tuple[tuple[float, ...], ...]:
     return tuple((value,) * len(WIDTHS) for _ in NUMBERS)
 
 
-def task(graph: Graph, name: str = "gcn", hidden: int = 4, **options: object) -> Task:
+def task(graph: Graph, name: str = "gcn", hidden: int = 4, **options: Any) -> Task:
     def make() -> torch.nn.Module:
         return REFERENCE_MODELS[name](graph.num_features, hidden, graph.num_classes, **options)
 
@@ -64,7 +65,7 @@ def graph() -> Graph:
     return digraph(num_nodes=90, num_edges=400, dtype=torch.float32, loops=False)
 
 
-def ratios(graph: Graph, on: Machine, name: str = "gcn", **options: object) -> dict[str, float]:
+def ratios(graph: Graph, on: Machine, name: str = "gcn", **options: Any) -> dict[str, float]:
     """Predicted ratios over the baseline, by recipe."""
     found = predict_recipes(task(graph, name, **options), tuple(RECIPES.values()), on)
     return {key: found["baseline"].time_ms / value.time_ms for key, value in found.items()}
@@ -146,7 +147,7 @@ def test_a_last_batch_of_one_is_joined_to_the_one_before(size):
 def test_a_slow_scatter_favours_the_sparse_product(graph):
     slow = machine(scatter=everywhere(1000.0), index_add=everywhere(1000.0))
     assert ratios(graph, slow)["pyg_sparse"] > 3
-    quick = machine(spmm=everywhere(1000.0))
+    quick = machine(spmm=everywhere(1000.0), spmm_t=everywhere(1000.0))
     assert ratios(graph, quick)["pyg_sparse"] < 0.5
 
 
@@ -199,7 +200,7 @@ def test_a_built_setup_is_predicted_without_running_it(graph, name):
 
 def test_what_is_fused_calls_less(graph):
     setup = Setup.baseline(task(graph), seed=0, device=CPU)
-    slow_calls = machine(step_us=100.0)
+    slow_calls = machine(forward_us=100.0, backward_us=100.0, optimizer_us=100.0)
     before, after = "+transform_order", "+fused_step"
     times = {}
     for key in (before, after):
@@ -265,13 +266,17 @@ def test_rates_between_the_measured_ones():
 
 def test_rates_are_measured_once_and_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("FASTHOP_CACHE", str(tmp_path))
-    monkeypatch.setattr(predict_rates, "_SECONDS", 0.0)
-    monkeypatch.setattr(predict_rates, "NUMBERS", (1 << 8, 1 << 9, 1 << 10, 1 << 12))
+    monkeypatch.setattr(predict_bench, "_SECONDS", 0.0)
+    monkeypatch.setattr(predict_bench, "NUMBERS", (1 << 8, 1 << 9, 1 << 10, 1 << 12))
     first = machine_rates()
     assert machine_rates() == first
     (path,) = (tmp_path / "peaks").glob("rates-*.json")
     tree = json.loads(path.read_text())
-    for damaged in ("{", json.dumps({**tree, "schema_version": -1}), json.dumps({**tree, "step_us": -1.0})):
+    for damaged in (
+        "{",
+        json.dumps({**tree, "schema_version": -1}),
+        json.dumps({**tree, "forward_us": -1.0}),
+    ):
         path.write_text(damaged)
-        assert machine_rates().step_us > 0
+        assert machine_rates().forward_us > 0
         assert json.loads(path.read_text())["schema_version"] == tree["schema_version"]

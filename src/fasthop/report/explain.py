@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from fasthop.measure.run import Accuracy, Interval, Result, Run
+from fasthop.measure.compare import accuracy_difference
+from fasthop.measure.run import Result, Run
 from fasthop.report.figures import fixed, is_measured, measured, number, seconds, size, span
+from fasthop.report.prediction import prediction_sentence
 from fasthop.report.rows import change
 from fasthop.report.words import check_lang, in_language, phrase, sentences
 from fasthop.verify.verdict import Verdict
@@ -42,6 +44,7 @@ def _about(run: Run, result: Result, lang: str, rung_words: Mapping[str, str]) -
         parts.append(phrase("explain.skipped", lang, reason=run.reason(lang)))
     if run.skipped is None or measured(run.time_per_epoch_ms) is not None:
         parts += _time(run, baseline, lang)
+        parts += prediction_sentence(run, baseline, lang)
         parts += _memory(run, baseline, lang)
         parts += _accuracy(run, baseline, lang)
         parts += _proof(run, lang)
@@ -120,24 +123,6 @@ def _memory(run: Run, baseline: Run, lang: str) -> list[str]:
     if run.process_peak_bytes is not None:
         parts.append(phrase("memory.process", lang, process=size(run.process_peak_bytes)))
     return parts
-
-
-def accuracy_difference(accuracy: Accuracy, baseline: Accuracy) -> Interval | None:
-    """The difference of two mean accuracies in points with its 95 % interval (Welch's t).
-
-    None where either side has fewer than two seeds, which decide nothing.
-    """
-    if accuracy.count < 2 or baseline.count < 2:
-        return None
-    from scipy.special import stdtrit
-
-    difference = accuracy.mean - baseline.mean
-    own, other = accuracy.std**2 / accuracy.count, baseline.std**2 / baseline.count
-    if own + other == 0:
-        return Interval(median=difference, low=difference, high=difference)
-    freedom = (own + other) ** 2 / (own**2 / (accuracy.count - 1) + other**2 / (baseline.count - 1))
-    half = float(stdtrit(freedom, 0.975)) * math.sqrt(own + other)
-    return Interval(median=difference, low=difference - half, high=difference + half)
 
 
 def _accuracy(run: Run, baseline: Run, lang: str) -> list[str]:

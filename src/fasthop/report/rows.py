@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fasthop.measure.run import Result, Run
 from fasthop.report.circumstances import task_notes
 from fasthop.report.figures import MISSING, fixed, measured, number, seconds, size, span
+from fasthop.report.prediction import prediction_remark
 from fasthop.report.words import LANGUAGES, phrase
 
 COLUMNS = (
@@ -139,4 +140,5 @@ def remarks(result: Result, lang: str) -> list[str]:
         lines.append(phrase("table.target", lang, target=fixed(result.target_accuracy)))
     if len({run.num_steps_per_epoch for run in shown if run.num_steps_per_epoch}) > 1:
         lines.append(phrase("table.steps", lang))
+    lines += prediction_remark(result, lang)
     return lines

@@ -94,6 +94,14 @@ PHRASES: dict[str, str] = {
         "That epoch holds {steps} steps of {step_time} ms, where the baseline's holds {baseline_steps}: "
         "the two epochs are not the same amount of training."
     ),
+    "predicted.right": "Predicted before measuring: {predicted}× the baseline's speed, {error} % off.",
+    "predicted.wrong": (
+        "Predicted before measuring: {predicted}× the baseline's speed, {error} % off and in the wrong direction."
+    ),
+    "predicted.median": (
+        "Speeds predicted before measuring are off by {error} % in the median over {count} recipes; the direction "
+        "(faster, slower, within 10 %) was right for {right} of them."
+    ),
     "memory.alone": "Peak memory: {memory}.",
     "memory.same": "Peak memory is {memory}, about the same as the baseline's.",
     "memory.less": "Peak memory is {memory}, {times}× the baseline's {baseline}: less.",

@@ -84,6 +84,11 @@ PHRASES: dict[str, str] = {
         "它的一个 epoch 有 {steps} 步，每步 {step_time} ms；基线的一个 epoch 有 {baseline_steps} 步，"
         "两者的训练量并不相同。"
     ),
+    "predicted.right": "测量前的预测是基线速度的 {predicted} 倍，偏差 {error} %。",
+    "predicted.wrong": "测量前的预测是基线速度的 {predicted} 倍，偏差 {error} %，而且方向预测错了。",
+    "predicted.median": (
+        "测量前对 {count} 个方案的速度作了预测，偏差的中位数为 {error} %；其中 {right} 个方案的方向（更快、更慢、相差 10 % 以内）预测正确。"
+    ),
     "memory.alone": "峰值内存 {memory}。",
     "memory.same": "峰值内存 {memory}，与基线大致相同。",
     "memory.less": "峰值内存 {memory}，是基线（{baseline}）的 {times} 倍，更省内存。",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import tempfile
 from pathlib import Path
@@ -16,10 +17,11 @@ from fasthop.interrupt import unwound_whole
 from fasthop.machine.fingerprint import fingerprint
 from fasthop.measure.run import Result
 from fasthop.rewrites.ladder import ladder
-from fasthop.search.bench_task import example_model, model_name, pick_device, save_graph
+from fasthop.search.bench_task import example_model, make_task, model_name, pick_device, save_graph
 from fasthop.search.config import BenchConfig
 from fasthop.search.contest import Contest
 from fasthop.search.entrant import Entrant
+from fasthop.search.predict import foresee
 from fasthop.search.progress import Progress, SilentProgress
 
 
@@ -52,6 +54,7 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
     task = _describe(config, graph, device.type, threads)
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     progress.start([recipe.name for recipe in recipes])
+    foreseen = foresee(make_task(config, graph), recipes, device, threads, seed=config.seed)
     # Workers run from here on: whatever comes between, one that cannot start or Ctrl-C, ends those that do.
     with unwound_whole() as ending:
         folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="fasthop-")))
@@ -61,8 +64,9 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
         for recipe in recipes:
             entrant = Entrant.enter(recipe, config, graph, graph_path, folder, device.type, threads)
             ending.callback(entrant.close)
+            entrant.prediction = foreseen.predictions.get(recipe.name)
             entrants.append(entrant)
-        contest = Contest(entrants, config, progress)
+        contest = Contest(entrants, config, progress, foreseen.machine)
         finished = contest.run()
     progress.close()
     if contest.baseline.failure is not None:
@@ -72,6 +76,8 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
         raise TrialFailed(
             f"The baseline could not be measured: {failure.reason['en']}\n{failure.traceback}".rstrip()
         )
+    if foreseen.machine is not None:
+        machine = {**machine, "peaks": dataclasses.asdict(foreseen.machine.peaks)}
     return Result(
         machine=machine,
         task=task,

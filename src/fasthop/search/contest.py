@@ -9,6 +9,7 @@ from fasthop.graph.note import note
 from fasthop.measure.run import Run
 from fasthop.search.config import BenchConfig
 from fasthop.search.entrant import Entrant
+from fasthop.search.predict_time import Machine
 from fasthop.search.progress import Progress
 from fasthop.search.protocol import Failure
 
@@ -22,10 +23,13 @@ TARGET_SHARE = 0.99
 class Contest:
     """Measures the entrants, the first of which is the baseline; only one of them works at any moment."""
 
-    def __init__(self, entrants: list[Entrant], config: BenchConfig, progress: Progress) -> None:
+    def __init__(
+        self, entrants: list[Entrant], config: BenchConfig, progress: Progress, machine: Machine | None = None
+    ) -> None:
         self.entrants = entrants
         self.config = config
         self.progress = progress
+        self.machine = machine
         self.baseline = entrants[0]
         self.target_accuracy: float | None = None
 
@@ -57,6 +61,8 @@ class Contest:
         entrant.attempt(lambda trial: trial.ready())
         tell(entrant.name, "prepare", None)
         entrant.prepared = entrant.attempt(lambda trial: trial.ask("prepare"))
+        if entrant.recipe.is_exact and entrant.prediction is None and self.machine is not None:
+            entrant.prediction = entrant.attempt(lambda trial: trial.ask("predict", machine=self.machine))
         tell(entrant.name, "first_epoch", None)
         entrant.first = entrant.attempt(lambda trial: trial.ask("first_epoch"))
         if entrant.prepared is not None:

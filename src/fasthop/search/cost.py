@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from fasthop.errors import InvalidConfig
-from fasthop.kernels.spmm.adjacency import Adjacency
 from fasthop.machine.peaks import MachinePeaks
+
+if TYPE_CHECKING:  # who takes rates from here must not pay for the kernels' import
+    from fasthop.kernels.spmm.adjacency import Adjacency
 
 ADAM_FLOPS, SGD_FLOPS = 12, 2
 SCORE_FLOPS, SCORE_GRADIENT_FLOPS = 6, 8  # of an entry and head, besides the products; an exp counts as one
@@ -106,18 +108,6 @@ def measure_copy_rates() -> dict[int, float]:
             samples.append((time.perf_counter() - start) / _COPIES_PER_SAMPLE)
         rates[size] = size / min(samples) / 1e9
     return rates
-
-
-def last_level_cache_bytes() -> int | None:
-    """The size of the largest cache that the system names; None where it names none."""
-    found = []
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        try:
-            text = path.read_text(encoding="ascii").strip()
-            found.append(int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1:], 0))
-        except (OSError, ValueError):
-            continue
-    return max(found, default=None)
 
 
 def _least_ms(cost: Cost, peaks: MachinePeaks, copy_gb_per_s: float) -> float:

@@ -19,6 +19,7 @@ from fasthop.measure.compare import MIN_ROUNDS, accuracy_summary, median_interva
 from fasthop.measure.run import Interval, Run
 from fasthop.rewrites.ladder import Recipe, rung_names
 from fasthop.search.config import BenchConfig
+from fasthop.search.prediction import Prediction
 from fasthop.search.protocol import Failure
 from fasthop.search.resident import FirstEpoch, Phases, Prepared, Steady, Trained
 from fasthop.search.trial import Trial, WorkerFailed
@@ -33,6 +34,7 @@ class Entrant:
     recipe: Recipe
     trial: Trial
     failure: Failure | None = None
+    prediction: Prediction | None = None
     prepared: Prepared | None = None
     first: FirstEpoch | None = None
     round_times_ms: list[float] = field(default_factory=list)
@@ -120,6 +122,7 @@ class Entrant:
         if len(timed) >= MIN_ROUNDS and len(timed) == len(baseline.round_times_ms):
             ratio = paired_ratio(baseline.round_times_ms, timed)
         trained, first, steady, memory = self.trained, self.first, self.steady, self.memory
+        foreseen, foreseen_baseline = self.prediction, baseline.prediction
         counted = steady or first
         epoch_s = statistics.median(timed) / 1e3 if timed else None
         # NaN where the graph has no nodes to test or to validate on.
@@ -145,6 +148,12 @@ class Entrant:
             stages_ms=self.phases.stages_ms if self.phases else None,
             memory_kinds=self.phases.memory_kinds if self.phases else None,
             peak_operator=self.phases.peak_operator if self.phases else None,
+            flops=foreseen.flops if foreseen else None,
+            moved_bytes=foreseen.moved_bytes if foreseen else None,
+            floor_ms=foreseen.floor_ms if foreseen else None,
+            predicted_ratio=foreseen_baseline.time_ms / foreseen.time_ms
+            if foreseen and foreseen_baseline
+            else None,
             accuracy=accuracy_summary(tests) if tests else None,
             time_to_accuracy_s=self.seconds_to(target),
             curve=tuple(

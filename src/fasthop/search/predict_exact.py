@@ -11,10 +11,12 @@ from fasthop.search.predict_time import ELEMENT_BYTES, Machine
 from fasthop.search.step_cost import step_cost
 from fasthop.train.setup import Setup
 
-# How many operators of the framework an operation of the count is, forward or backward, and Adam a parameter tensor:
-# by the profiler, the two-layer GCN of these rungs on a graph of 64 nodes has 58 and 13 a tensor.
-OPERATORS = 6
-ADAM_OPERATORS = 13
+# How many operators of the framework an operation of the count is (it has both passes), and Adam a parameter tensor. Counted on
+# the two-layer reference models on a graph of 64 nodes: 14 to 57 forward and 32 to 106 backward for 13 to 20 operations.
+FORWARD_OPERATORS, BACKWARD_OPERATORS, ADAM_OPERATORS = 1.1, 2.5, 11
+# A weight that lies in cache is multiplied by non-zeros in this share of the time that torch's CSR product takes for as many
+# messages: Cora, 28,943 entries x 16 in 15 us (docs/design/fused_step.md), where MKL takes 63 us for 56,849.
+NON_ZEROS_SHARE = 0.45
 # The fused step calls its passes from compiled code: docs/design/fused_step.md, "10 us Python" and 0.4 us a pass.
 FUSED_US, PASS_US = 12.0, 0.5
 
@@ -30,28 +32,40 @@ def exact_ms(setup: Setup, recipe: Recipe, machine: Machine) -> tuple[float, Ste
     valued = "cache_norm" in setup.exact.acted or setup.exact.weighted
     fused = recipe.rungs[-1].name == "fused_step"
     ns = sum(
-        _operation_ns(name, part, cost, machine, valued=valued, fused=fused) for name, part in cost.operations
+        _operation_ns(name, part, cost, machine, weight=_first_weight(setup), valued=valued, fused=fused)
+        for name, part in cost.operations
     )
     if fused:
         return ns / 1e6 + (FUSED_US + PASS_US * len(cost.operations)) / 1e3, cost
     tensors = sum(parameter.requires_grad for parameter in setup.original.parameters())
-    calls = OPERATORS * len(cost.operations) + ADAM_OPERATORS * tensors
-    return ns / 1e6 + calls * machine.rates.step_us / 1e3, cost
+    rates, num_operations = machine.rates, len(cost.operations)
+    calls_us = num_operations * (
+        FORWARD_OPERATORS * rates.forward_us + BACKWARD_OPERATORS * rates.backward_us
+    )
+    return ns / 1e6 + (calls_us + ADAM_OPERATORS * tensors * rates.optimizer_us) / 1e3, cost
 
 
 def _operation_ns(
-    name: str, cost: Cost, step: StepCost, machine: Machine, *, valued: bool, fused: bool
+    name: str, cost: Cost, step: StepCost, machine: Machine, *, weight: int, valued: bool, fused: bool
 ) -> float:
     peaks, rates = machine.peaks, machine.rates
-    sparse = name.startswith(("aggregate", "attention", "linear of non-zeros"))
-    if sparse:
+    if name.startswith("linear of non-zeros"):
+        # What is read again and again is the weight: the rate is that of a table as small as it.
+        compute_ns = cost.flops / 2 * NON_ZEROS_SHARE * rates.ns("spmm", 8 * weight, 16)
+    elif name.startswith(("aggregate", "attention")):
         # An entry's product and sum in cache is no matrix product's: torch's own CSR product has the rate.
-        messages = cost.flops / (2 if valued or not name.startswith("aggregate") else 1)
+        messages = cost.flops / (2 if valued or name.startswith("attention") else 1)
         compute_ns = messages * rates.ns("spmm", messages, 16)
     else:
         compute_ns = cost.flops / peaks.matmul_fp32_gflops.median
     gathered_ns = cost.gathered_bytes / peaks.gather_gb_per_s.median
     return max(compute_ns, _move_ns(name, cost, step, peaks, rates, fused=fused) + gathered_ns)
+
+
+def _first_weight(setup: Setup) -> int:
+    """Numbers of the largest weight that multiplies x."""
+    features = setup.task.graph.num_features
+    return max((p.numel() for p in setup.original.parameters() if features in p.shape), default=features)
 
 
 def _move_ns(

@@ -12,7 +12,7 @@ import torch
 from fasthop.machine.peaks import MachinePeaks
 from fasthop.search.cost import copy_rate
 from fasthop.search.predict_rates import Rates
-from fasthop.search.predict_trace import BACKWARD, FORWARD, Call, Shape
+from fasthop.search.predict_trace import BACKWARD, FORWARD, OPTIMIZER, Call, Shape
 
 GATHERS = ("aten::index_select", "aten::index", "aten::embedding")
 ADDERS = (
@@ -46,7 +46,7 @@ ELEMENT_BYTES = 8  # of the measured elementwise operator: a number read and one
 # forward and one backward), in operators of the framework. Set on the two-layer GCN on Cora: docs/design/search.md.
 PIECE_OPERATORS = 26
 # A kernel that was compiled is called from C++, without dispatch and autograd; the same source.
-KERNEL_OPERATORS = 0.3
+KERNEL_SHARE = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,21 +62,27 @@ def step_ms(calls: Sequence[Call], machine: Machine, *, compiled: bool, new_shap
 
     compiled: what torch.compile makes of them. new_shapes: whether each step has other shapes, as sampled batches do.
     """
-    ns = sum(
-        _least_ns(call, machine, new_shapes=new_shapes) for call in (joined(calls) if compiled else calls)
-    )
-    return (ns + num_operators(calls, compiled=compiled) * machine.rates.step_us * 1e3) / 1e6
+    run = joined(calls) if compiled else calls
+    ns = sum(_least_ns(call, machine, new_shapes=new_shapes) for call in run)
+    return (ns + framework_us(calls, machine.rates, compiled=compiled) * 1e3) / 1e6
 
 
-def num_operators(calls: Sequence[Call], *, compiled: bool) -> float:
-    """How many operators' worth of the framework's work there are in a step."""
+def framework_us(calls: Sequence[Call], rates: Rates, *, compiled: bool) -> float:
+    """What the framework takes for calling these operators, in a step."""
     if not compiled:
-        return len(calls)
+        return sum(call_us(call, rates) for call in calls)
     # A shape that depends on data (the removal of self-loops) cuts the model in two pieces.
     breaks = sum(_is_masked(call) for call in calls if call.phase == FORWARD)
-    outside = sum(not _in_model(call) for call in calls)
-    inside = sum(_in_model(call) and not call.is_view for call in joined(calls))
-    return outside + KERNEL_OPERATORS * inside + PIECE_OPERATORS * (1 + breaks)
+    outside = sum(call_us(call, rates) for call in calls if not _in_model(call))
+    inside = sum(call_us(call, rates) for call in joined(calls) if _in_model(call) and not call.is_view)
+    return outside + KERNEL_SHARE * inside + PIECE_OPERATORS * (1 + breaks) * rates.forward_us
+
+
+def call_us(call: Call, rates: Rates) -> float:
+    """What the framework takes for one call, by its phase."""
+    if call.phase == BACKWARD:
+        return rates.backward_us
+    return rates.optimizer_us if call.phase == OPTIMIZER else rates.forward_us
 
 
 def joined(calls: Sequence[Call]) -> list[Call]:
@@ -129,7 +135,8 @@ def _least_ns(call: Call, machine: Machine, *, new_shapes: bool) -> float:
         return 0.0
     if is_sparse(call):
         entries, width = _entries(call), _width(call.writes)
-        return entries * width * rates.ns("spmm", entries * width, width)
+        name = "spmm_t" if any(shape.by_column for shape in call.reads) else "spmm"
+        return entries * width * rates.ns(name, entries * width, width)
     if call.is_product:
         return _product_ns(call, machine, new_shapes=new_shapes)
     half = any(shape.dtype in (torch.bfloat16, torch.float16) for shape in (*call.reads, *call.writes))
@@ -149,17 +156,18 @@ def _least_ns(call: Call, machine: Machine, *, new_shapes: bool) -> float:
         return _rows_ns("scatter_max", source, rates, half=half)
     if call.name == "aten::_to_copy" and half:
         numbers = call.writes[0].numel
-        return numbers * rates.ns("cast_bf16", numbers)
+        return numbers * rates.ns("cast_bf16", numbers / 2)
     numbers = call.num_bytes / ELEMENT_BYTES
     return numbers * rates.ns("elementwise", numbers)
 
 
 def _rows_ns(operator: str, rows: Shape, rates: Rates, *, half: bool) -> float:
     width = math.prod(rows.size[1:])
-    each = rates.ns(operator, rows.numel, width)
+    words = rows.numel * rows.dtype.itemsize / 4
+    each = rates.ns(operator, words, width)
     if half:
         name = "gather" if operator.startswith("gather") else "scatter"
-        each *= rates.ns(f"{name}_bf16", rows.numel) / rates.ns(name, rows.numel)
+        each *= rates.ns(f"{name}_bf16", words) / rates.ns(name, words)
     return rows.numel * each
 
 

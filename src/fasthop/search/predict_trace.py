@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,12 +22,16 @@ FORWARD, LOSS, BACKWARD, OPTIMIZER = "forward", "loss", "backward", "optimizer"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """A tensor as an operator met it: its size, that with broadcast dimensions as 1, its dtype, and which memory it is."""
+    """A tensor as an operator met it: its size, that with broadcast dimensions as 1, its dtype, and which memory it is.
+
+    by_column: whether it is part of a sparse matrix that is stored by its columns.
+    """
 
     size: tuple[int, ...]
     stored: tuple[int, ...]
     dtype: torch.dtype
     memory: int
+    by_column: bool = False
 
     @property
     def numel(self) -> int:
@@ -45,6 +50,7 @@ class Shape:
             stored=tuple(sizes.get(dim, dim) for dim in self.stored),
             dtype=self.dtype,
             memory=self.memory,
+            by_column=self.by_column,
         )
 
 
@@ -174,7 +180,7 @@ def _shapes(tensor: Tensor) -> Iterator[Shape]:
             else (tensor.ccol_indices(), tensor.row_indices())
         )
         for part in (*parts, tensor.values()):
-            yield from _shapes(part)
+            yield from (dataclasses.replace(shape, by_column=not rows) for shape in _shapes(part))
         return
     if tensor.layout != torch.strided:
         return

@@ -18,6 +18,8 @@ from fasthop.measure.memory_kinds import measure_memory_kinds
 from fasthop.measure.phases import measure_phases
 from fasthop.rewrites.base import Inapplicable
 from fasthop.rewrites.ladder import Recipe
+from fasthop.search.predict_time import Machine
+from fasthop.search.prediction import Prediction
 from fasthop.train.compiled import CompileWatch
 from fasthop.train.evaluate import evaluate
 from fasthop.train.loop import run_epoch
@@ -122,6 +124,12 @@ class Resident:
             num_steps_per_epoch=len(self.setup.batches),
             notes=self.setup.notes,
         )
+
+    def predict(self, machine: Machine) -> Prediction | None:
+        """What an epoch of the exact rungs should take, from the count of what was built; nothing is run."""
+        from fasthop.search.predict import predict_setup
+
+        return predict_setup(self.setup, self.recipe, machine)
 
     def prove(self, budget_s: float) -> Verdict | None:
         """What is proven of an exact recipe, on this model and graph; None where it claims nothing that could be proven."""

@@ -15,7 +15,7 @@ from fasthop.kernels.spmm.adjacency import Adjacency
 from fasthop.kernels.stack.check import dtype_of, shapes
 from fasthop.kernels.stack.nodes import Node, Nodes, Ref, features_of, join
 from fasthop.kernels.stack.ops import Aggregate, Linear, Op
-from fasthop.machine.peaks import MachinePeaks
+from fasthop.machine.peaks import MachinePeaks, last_level_cache_bytes
 from fasthop.rewrites.exact.build import Built
 from fasthop.rewrites.exact.constant import Constant
 from fasthop.rewrites.exact.fast_layer import aggregation
@@ -25,7 +25,7 @@ from fasthop.rewrites.exact.program import LayerCallSite, Program
 from fasthop.rewrites.layers.gat_conv import FastGATConv
 from fasthop.rewrites.layers.prepared import aggregating
 from fasthop.rewrites.layers.sage_conv import FastSAGEConv
-from fasthop.search.cost import Count, Operand, StepCost, floor_ms, last_level_cache_bytes
+from fasthop.search.cost import Count, Operand, StepCost, floor_ms
 from fasthop.train.setup import Setup
 
 
