@@ -162,9 +162,12 @@ def weight_grad(
         )
         words[COUNTER], words[CHANNEL] = 0, channel
         team.run(function, ctypes.addressof(words), min(num_threads, num_parts))
+    # By NumPy, on this thread: torch would wake its team for each of the sums. With the zeros they take 0.08 ms of PubMed
+    # x 64's 2.9.
+    sums = totals.numpy()
     while num_parts > 1:
         num_parts //= 2
-        totals[:num_parts] += totals[num_parts : 2 * num_parts]
+        sums[:num_parts] += sums[num_parts : 2 * num_parts]
     return out.copy_(totals[0, :, :num_channels].t())
 
 
