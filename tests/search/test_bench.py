@@ -75,11 +75,14 @@ def test_a_whole_ladder(quick):
         inputs = kinds["features"] + kinds["graph"]
         assert sum(kinds.values()) - inputs == pytest.approx(run.peak_bytes, rel=0.05, abs=100_000)
         assert run.peak_operator is not None
+        assert min(run.flops, run.moved_bytes, run.floor_ms, run.predicted_ratio) > 0
         assert run.accuracy.count == 2
         assert len(run.curve) == 2
         assert [round(t, 12) for t, _ in run.curve[0]] == sorted(round(t, 12) for t, _ in run.curve[0])
     assert baseline.ratio_to_baseline.median == 1.0
     assert baseline.break_even_epochs == 0.0
+    assert baseline.predicted_ratio == 1.0
+    assert result.machine["peaks"]["copy_gb_per_s"]["median"] > 0
     assert result.target_accuracy > 0.0
     assert result.finished
     assert result.task["num_train"] == int(digraph().train_mask.sum())

@@ -23,6 +23,7 @@ from fasthop.train.setup import Setup
 from fasthop.train.task import Task
 
 _ROWS_PER_NODE = 8
+_MOST_ROWS, _MOST_TURNED = 1 << 21, 1 << 17
 _SECONDS, _MOST_SECONDS, _MIN_SAMPLES = 0.015, 0.06, 3
 _NEW_SHAPES = 8
 _TINY = 64  # nodes of the graph on which a step is nothing but the framework's work
@@ -79,16 +80,16 @@ class _Bench:
     def gather(self, numbers: int, width: int, dtype: torch.dtype = torch.float32) -> float:
         index, nodes = self._index(numbers, width)
         x = torch.ones(nodes, width, device=self.device, dtype=dtype)
-        return self._ns(lambda: x.index_select(0, index), numbers)
+        return self._ns(lambda: x.index_select(0, index), index.numel() * width)
 
     def gather_wide(self, numbers: int, width: int) -> float:
         index, nodes = self._index(numbers, width)
         x = torch.ones(nodes, width, device=self.device)
         wide = index.view(-1, 1).expand(-1, width)
-        return self._ns(lambda: x.gather(0, wide), numbers)
+        return self._ns(lambda: x.gather(0, wide), wide.numel())
 
     def sort(self, numbers: int) -> float:
-        numbers = min(numbers, 1 << 22)  # beyond it would take seconds, and a number costs little more
+        numbers = min(numbers, _MOST_ROWS)
         key = torch.randint(numbers, (numbers,), generator=self.generator).to(self.device)
         return self._ns(lambda: key.sort(), numbers)
 
@@ -96,12 +97,14 @@ class _Bench:
         index, nodes = self._index(numbers, width)
         message = torch.ones(index.numel(), width, device=self.device, dtype=dtype)
         wide = index.view(-1, 1).expand_as(message)
-        return self._ns(lambda: message.new_zeros(nodes, width).scatter_add_(0, wide, message), numbers)
+        return self._ns(lambda: message.new_zeros(nodes, width).scatter_add_(0, wide, message), wide.numel())
 
     def index_add(self, numbers: int, width: int) -> float:
         index, nodes = self._index(numbers, width)
         message = torch.ones(index.numel(), width, device=self.device)
-        return self._ns(lambda: message.new_zeros(nodes, width).index_add_(0, index, message), numbers)
+        return self._ns(
+            lambda: message.new_zeros(nodes, width).index_add_(0, index, message), message.numel()
+        )
 
     def scatter_max(self, numbers: int, width: int) -> float:
         index, nodes = self._index(numbers, width)
@@ -111,7 +114,7 @@ class _Bench:
             lambda: message.new_zeros(nodes, width).scatter_reduce_(
                 0, wide, message, "amax", include_self=False
             ),
-            numbers,
+            wide.numel(),
         )
 
     def spmm(self, numbers: int, width: int) -> float:
@@ -119,12 +122,12 @@ class _Bench:
         return self._ns(lambda: matrix @ x, matrix.values().numel() * width)
 
     def spmm_t(self, numbers: int, width: int) -> float:
-        matrix, x = self._matrix(numbers, width)
+        matrix, x = self._matrix(numbers, width, _MOST_TURNED)
         return self._ns(lambda: matrix.t() @ x, matrix.values().numel() * width)
 
-    def _matrix(self, numbers: int, width: int) -> tuple[Tensor, Tensor]:
+    def _matrix(self, numbers: int, width: int, most: int = _MOST_ROWS) -> tuple[Tensor, Tensor]:
         """A CSR matrix of that many messages, and what it is multiplied by."""
-        index, nodes = self._index(numbers, width)
+        index, nodes = self._index(numbers, width, most)
         rowptr = torch.arange(0, index.numel() + 1, _ROWS_PER_NODE, device=self.device)
         value = torch.ones(index.numel(), device=self.device)
         with warnings.catch_warnings():
@@ -173,9 +176,9 @@ class _Bench:
             "optimizer_us": last / num_last / 1e3,
         }
 
-    def _index(self, numbers: int, width: int) -> tuple[Tensor, int]:
-        """Random rows, and out of how many: eight of them a node."""
-        nodes = max(numbers // width // _ROWS_PER_NODE, 1)
+    def _index(self, numbers: int, width: int, most: int = _MOST_ROWS) -> tuple[Tensor, int]:
+        """Random rows, and out of how many: eight of them a node, and at most so many that it does not take seconds."""
+        nodes = max(min(numbers // width, most) // _ROWS_PER_NODE, 1)
         rows = nodes * _ROWS_PER_NODE
         if rows not in self.indices:
             self.indices[rows] = torch.randint(nodes, (rows,), generator=self.generator).to(self.device)

@@ -22,7 +22,7 @@ from fasthop.cache import cache_dir
 from fasthop.machine.fingerprint import machine_id
 from fasthop.search.cost import COPY_SIZES
 
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 WIDTHS = (1, 16, 128)
 """Channels of a row."""
 NUMBERS = (1 << 16, 1 << 20, (1 << 23) - (1 << 12), 1 << 24)
