@@ -100,14 +100,23 @@ def main() -> None:
         return
     recipe = recipe_named(options.recipe)
     ladders.LADDERS["exact"] = lambda sample: (Recipe(name="baseline"), recipe)
-    run = run_ladder(config).runs[1]
+    baseline, run = run_ladder(config).runs
     ladders.LADDERS["exact"] = ladders.exact
     said = run.break_even_epochs
     if said is None:
         print(f"{recipe.name}: not faster, so that nothing is earned back ({run.skipped or 'measured'})")
         return
     num_epochs = int(MARGIN * said) + 10
-    found = crossing(side(options, "baseline", num_epochs), side(options, recipe.name, num_epochs))
+    sides = side(options, "baseline", num_epochs), side(options, recipe.name, num_epochs)
+    found = crossing(*sides)
+    for one, seconds in zip((baseline, run), sides, strict=True):
+        epoch_ms = one.time_per_epoch_ms.median if one.time_per_epoch_ms is not None else 0.0
+        clock_ms = 1e3 * (seconds[-1] - seconds[len(seconds) // 2]) / (len(seconds) - 1 - len(seconds) // 2)
+        print(
+            f"{one.name}: the run has prepare {one.prepare_s or 0:.2f} s, proof {one.proof_s or 0:.2f} s, first epoch "
+            f"{one.first_epoch_s or 0:.2f} s, then {epoch_ms:.2f} ms each; the clock has {seconds[0]:.2f} s up to the end of the "
+            f"first epoch, then {clock_ms:.2f} ms each"
+        )
     print(
         f"{options.data}, {recipe.name}: the run says {said:.0f} epochs, the clocks cross at {found}", end=""
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from fasthop.errors import NotApplicable
 from fasthop.machine.peaks import MachinePeaks
 from fasthop.rewrites.ladder import Recipe
@@ -32,7 +34,16 @@ def exact_ms(setup: Setup, recipe: Recipe, machine: Machine) -> tuple[float, Ste
     valued = "cache_norm" in setup.exact.acted or setup.exact.weighted
     fused = recipe.rungs[-1].name == "fused_step"
     ns = sum(
-        _operation_ns(name, part, cost, machine, weight=_first_weight(setup), valued=valued, fused=fused)
+        _operation_ns(
+            name,
+            part,
+            cost,
+            machine,
+            weight=_first_weight(setup),
+            width=_width(setup),
+            valued=valued,
+            fused=fused,
+        )
         for name, part in cost.operations
     )
     if fused:
@@ -46,7 +57,15 @@ def exact_ms(setup: Setup, recipe: Recipe, machine: Machine) -> tuple[float, Ste
 
 
 def _operation_ns(
-    name: str, cost: Cost, step: StepCost, machine: Machine, *, weight: int, valued: bool, fused: bool
+    name: str,
+    cost: Cost,
+    step: StepCost,
+    machine: Machine,
+    *,
+    weight: int,
+    width: float,
+    valued: bool,
+    fused: bool,
 ) -> float:
     peaks, rates = machine.peaks, machine.rates
     if name.startswith("linear of non-zeros"):
@@ -55,7 +74,7 @@ def _operation_ns(
     elif name.startswith(("aggregate", "attention")):
         # An entry's product and sum in cache is no matrix product's: torch's own CSR product has the rate.
         messages = cost.flops / (2 if valued or name.startswith("attention") else 1)
-        compute_ns = messages * rates.ns("spmm", messages, 16)
+        compute_ns = messages * rates.ns("spmm", messages, width)
     else:
         compute_ns = cost.flops / peaks.matmul_fp32_gflops.median
     gathered_ns = cost.gathered_bytes / peaks.gather_gb_per_s.median
@@ -66,6 +85,11 @@ def _first_weight(setup: Setup) -> int:
     """Numbers of the largest weight that multiplies x."""
     features = setup.task.graph.num_features
     return max((p.numel() for p in setup.original.parameters() if features in p.shape), default=features)
+
+
+def _width(setup: Setup) -> float:
+    """Channels of what is aggregated, as far as the weights tell: the usual number that a layer makes."""
+    return statistics.median([p.size(0) for p in setup.original.parameters() if p.dim() == 2] or [16])
 
 
 def _move_ns(

@@ -145,6 +145,8 @@ class _Recorder(TorchDispatchMode):
         self._alive: list[Any] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(kind not in (Tensor, torch.nn.Parameter) for kind in types):
+            return NotImplemented  # PyG's EdgeIndex first does as its own class has it; what it calls comes by here
         out = func(*args, **(kwargs or {}))
         read = list(_tensors((args, kwargs)))
         written = list(_tensors(out))
