@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from fasthop.kernels.stack.stack import Stack
@@ -35,3 +37,15 @@ class FusedStep:
     def restart(self) -> None:
         """Forgets the optimiser's state, as a fresh optimiser would; the parameters stay."""
         self.training.restart()
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What a step carries to the next one: the optimiser's counts and its moments, in the stack's own order."""
+        moments = self.training.state
+        tensors = {} if moments is None else {"first": moments[0], "second": moments[1]}
+        return {"kind": "fused", "num_calls": self.num_calls, "num_steps": self.training.num_steps}, tensors
+
+    def load_state(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Takes over what `state` gave."""
+        moments = (tensors["first"], tensors["second"]) if tensors else None
+        self.training.load_state(state["num_steps"], moments)
+        self.num_calls = state["num_calls"]

@@ -9,7 +9,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -137,6 +137,18 @@ def shape_of(x: Tensor, rowptr: Tensor, col: Tensor, value: Tensor | None) -> st
 def forget() -> None:
     """Forgets the choices of this process, so that the next call reads the machine's cache again."""
     _choices.cache_clear()
+    _seen.clear()
+
+
+def used() -> tuple[Choice, ...]:
+    """The choices that this process has gone by so far: what a checkpoint pins, so that a resumed run takes the same bits."""
+    return tuple({choice.shape: choice for choice in _seen.values()}.values())
+
+
+def pin(choices: Iterable[Choice]) -> None:
+    """From here on this process goes by these choices for their shapes, whatever the machine's cache says; for its other
+    shapes as before. Nothing is written."""
+    _choices().update({choice.shape: choice for choice in choices})
     _seen.clear()
 
 

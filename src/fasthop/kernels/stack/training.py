@@ -118,6 +118,23 @@ class StackTraining:
             program.forget()
 
     @property
+    def state(self) -> tuple[Tensor, Tensor] | None:
+        """The optimiser's moments, over all trained parameters; None before the first step."""
+        return self._moments
+
+    def load_state(self, num_steps: int, moments: tuple[Tensor, Tensor] | None) -> None:
+        """Goes on after `num_steps` steps with what `state` was then. Raises InvalidConfig where it is another stack's."""
+        if moments is None:
+            self.restart()
+        elif self._moments is None:
+            self._moments = (moments[0].clone(), moments[1].clone())
+        else:
+            for mine, theirs in zip(self._moments, moments, strict=True):
+                _check_moment(theirs, mine.numel(), mine.dtype)
+                mine.copy_(theirs)
+        self.num_steps = num_steps
+
+    @property
     def arena_bytes(self) -> int:
         """The memory of the steps made so far, all buffers together; constants and the optimiser's state are not in it."""
         return sum(program.arena_bytes for program in self._programs.values())
@@ -129,6 +146,8 @@ class StackTraining:
                 torch.zeros(size, dtype=self.stack.dtype),
                 torch.zeros(size, dtype=self.stack.dtype),
             )
+        for moment in self._moments:
+            _check_moment(moment, size, self.stack.dtype)
         return self._moments
 
 
@@ -210,6 +229,14 @@ def _emit_update(plan: Plan, forward: Forward, optimizer: Optimizer, moments: tu
     else:
         function = compiled(optimizer_pass.adam, plan.kind, optimizer.kind == "adamw")
     return plan.add(function, words, team=is_team)
+
+
+def _check_moment(moment: Tensor, size: int, dtype: torch.dtype) -> None:
+    if moment.numel() != size or moment.dtype != dtype:
+        raise InvalidConfig(
+            f"The optimiser's state has {moment.numel():,} numbers in {moment.dtype}, and this stack trains {size:,} in "
+            f"{dtype}; it is that of another model."
+        )
 
 
 def _checked_labels(labels: Tensor, num_rows: int, num_channels: int) -> Tensor:
