@@ -74,7 +74,7 @@ def predict_recipes(
     for recipe in recipes:
         if not all(isinstance(rung, REHEARSED) for rung in recipe.rungs):
             continue
-        with contextlib.suppress(Exception), _quiet():  # what a user's model may raise is not to be listed
+        with contextlib.suppress(Exception), quiet():  # what a user's model may raise is not to be listed
             found[recipe.name] = _predicted(task, recipe, machine, seed)
     return found
 
@@ -94,7 +94,7 @@ def predict_setup(setup: Setup, recipe: Recipe, machine: Machine) -> Prediction 
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """A rehearsal leaves no trace: neither in the random stream nor in what the user reads."""
     with unchanged_generator(), contextlib.redirect_stdout(io.StringIO()):
         yield
@@ -107,7 +107,7 @@ def _predicted(task: Task, recipe: Recipe, machine: Machine, seed: int) -> Predi
     base = tuple(rung for rung in recipe.rungs if not isinstance(rung, CacheNorm))
     rehearsal = rehearse_step(task, _named(base), seed)
     time_ms = flops = moved = floor = 0.0
-    for count, sizes in _batches(task, sample, seed):
+    for count, sizes in epoch_batches(task, sample, seed):
         calls = rehearsal.at(sizes)
         if cached:
             calls = tuple(call for call in calls if not _of_graph_alone(call, rehearsal, sizes))
@@ -125,7 +125,8 @@ def _named(rungs: tuple[Rung, ...]) -> Recipe:
     return Recipe(name="rehearsal", rungs=rungs)
 
 
-def _batches(task: Task, sample: Sample | None, seed: int) -> list[tuple[int, Sizes]]:
+def epoch_batches(task: Task, sample: Sample | None, seed: int) -> list[tuple[int, Sizes]]:
+    """(how many, their sizes) of an epoch's batches: the whole graph once, or what `sample` draws."""
     graph = task.graph
     if sample is None:
         rows = int(graph.train_mask.sum())

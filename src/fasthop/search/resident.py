@@ -137,13 +137,17 @@ class Resident:
 
         return prove_setup(self.setup, self.recipe, budget_s=budget_s, seed=self.seed)
 
-    def first_epoch(self) -> FirstEpoch:
-        """The first epoch, with everything lazy in it, then warm-up until nothing compiles any more."""
+    def acting(self) -> tuple[str, ...] | None:
+        """The exact rungs that changed what is computed; None where the recipe has none of them."""
+        return None if self.setup.exact is None else tuple(sorted(self.setup.exact.acted))
+
+    def first_epoch(self, max_warm_up: int = MAX_WARM_UP_EPOCHS) -> FirstEpoch:
+        """The first epoch, with everything lazy in it, then warm-up until nothing compiles any more, or so many epochs."""
         self.watch.__enter__()
         first_ns = elapsed_ns(self._epoch, self._sync)
         self._refuse_failed_compilation()
         quiet, warm_ns = 0, first_ns
-        for _ in range(MAX_WARM_UP_EPOCHS):
+        for _ in range(max_warm_up):
             before = self.watch.num_compilations
             warm_ns = elapsed_ns(self._epoch, self._sync)
             quiet = quiet + 1 if self.watch.num_compilations == before else 0
