@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -327,7 +328,10 @@ def test_unlabelled_nodes_outside_the_masks_are_fine(path_data):
     ("y", "sentence"),
     [
         (torch.tensor([0.5, 1, 0, 1, 0]), "no whole numbers"),
-        (torch.ones(5, 3), "several values a node"),
+        (torch.full((5, 3), 2.0), r"y\[0, 0\] is 2; with several values a node"),
+        (torch.tensor([[0, 1], [1, 1], [1, float("nan")], [0, 0], [1, 1]]), r"y\[2, 1\] is nan"),
+        (torch.eye(5), r"one-hot classes; give y\.argmax\(dim=1\)"),
+        (torch.full((5, 2), float("nan")), "No node has a label"),
         (torch.tensor([1]), "label of the whole graph"),
         (torch.tensor([0, 1, 0]), r"y has shape \[3\]"),
         (torch.full((5,), -1), "No node has a label"),
@@ -341,6 +345,57 @@ def test_wrong_labels_are_refused(path_data, y, sentence):
 
 def test_one_class_only_is_warned_of(path_data):
     assert "one class" in sentences(Graph.from_data(path_data(y=torch.ones(5, dtype=torch.int64))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool, torch.uint8])
+def test_several_labels_a_node_are_read_as_multilabel_and_said(path_data, dtype):
+    y = torch.tensor([[0, 1, 1], [0, 0, 0], [1, 1, 1], [1, 0, 0], [0, 1, 0]])
+    graph = Graph.from_data(path_data(y=y.to(dtype)))
+    assert graph.is_multilabel
+    assert (graph.num_classes, graph.y.dtype) == (3, torch.float32)
+    assert torch.equal(graph.y, y.float())
+    assert "multi-label, 3 labels" in sentences(graph)
+    with pytest.raises(InvalidGraph, match=r"num_classes is 4, and y has shape \[5, 3\]"):
+        Graph.from_data(path_data(y=y), num_classes=4)
+
+
+def test_a_row_of_nan_is_a_node_without_labels(path_data):
+    y = torch.tensor([[0, 1], [1, 1], [1, 0], [0, 0], [1, 1]]).float()
+    y[4] = float("nan")
+    graph = Graph.from_data(path_data(y=y, test_mask=torch.tensor([3])))
+    assert graph.labelled.tolist() == [True, True, True, True, False]
+    with pytest.raises(InvalidGraph, match=r"1 of the 2 nodes in test_mask .* node 4 with y = nan"):
+        Graph.from_data(path_data(y=y))
+    drawn = Graph.from_data(path_data(y=y), split="50/25/25")
+    assert [int(m.sum()) for m in (drawn.train_mask, drawn.val_mask, drawn.test_mask)] == [2, 1, 1]
+    assert not bool((drawn.train_mask | drawn.val_mask | drawn.test_mask)[4])
+    with pytest.raises(InvalidGraph, match="percentages"):
+        Graph.from_data(path_data(y=y), split="random")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (np.array(["a", "b", "c", "d", "e"]), ["a", "b", "c", "d", "e"]),
+        (["a", "b", "c", "d", "e"], ["a", "b", "c", "d", "e"]),
+        (torch.tensor([9, 8, 7, 6, 5]), [9, 8, 7, 6, 5]),
+        ([9, 8, 7, 6, 5], [9, 8, 7, 6, 5]),
+        (np.array([9, 8, 7, 6, 5], dtype=np.int32), [9, 8, 7, 6, 5]),
+    ],
+)
+def test_the_users_ids_are_kept(path_data, given, kept):
+    graph = Graph.from_data(path_data(node_ids=given))
+    assert graph.node_ids.tolist() == kept
+    assert "node_ids" not in graph.extras
+
+
+def test_what_are_no_ids_stays_an_extra_and_doubled_ids_are_named(path_data):
+    for odd in (torch.ones(5), ["a", "b"], ["a", 1, 2, 3, 4], torch.ones(5, 2, dtype=torch.int64)):
+        graph = Graph.from_data(path_data(node_ids=odd))
+        assert graph.node_ids is None
+        assert "node_ids" in graph.extras
+    with pytest.raises(InvalidGraph, match=r"node_ids\[1\] is 'b', which other nodes have too"):
+        Graph.from_data(path_data(node_ids=["a", "b", "c", "b", "e"]))
 
 
 # Features: cases 23 and 26

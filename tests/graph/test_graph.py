@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.nn import GCNConv
@@ -104,8 +105,29 @@ def test_the_isolated_node_keeps_its_row(path_data):
         ({"num_classes": 0}, "num_classes is 0"),
         ({"num_nodes": 3}, r"edge_index\[1, 2\] is 3"),
         ({"x": torch.ones(5, 2, device="meta")}, "different devices"),
+        ({"y": torch.ones(5, 3)}, r"y has shape \[5, 3\]; multi-label y must be \[5, 2\]"),
+        ({"y": torch.full((5, 2), 0.5)}, r"y\[0, 0\] is 0\.5"),
+        ({"y": torch.full((5, 2), float("nan"))}, "train_mask have no valid label"),
+        ({"node_ids": ["a", "b", "c", "d", "e"]}, "node_ids is list"),
+        ({"node_ids": np.arange(4)}, r"node_ids has shape \[4\]"),
+        ({"class_names": ("a",)}, "class_names has 1 names for 2 classes"),
+        ({"node_ids": np.ones(5)}, "node_ids is float64"),
+        ({"node_ids": np.array([1, 2, 3, 2, 1])}, r"node_ids\[0\] is 1, .*\(2 such ids"),
     ],
 )
 def test_a_graph_that_does_not_hold_together_is_refused(graph, changes, sentence):
     with pytest.raises(InvalidGraph, match=sentence):
         dataclasses.replace(graph, **changes)
+
+
+def test_ids_and_several_labels_survive_copies(graph):
+    y = torch.tensor([[0.0, 1], [1, 1], [0, 0], [1, 0], [float("nan")] * 2])
+    ids = np.array(["a", "b", "c", "d", "e"])
+    many = dataclasses.replace(graph, y=y, node_ids=ids, test_mask=torch.zeros(5, dtype=torch.bool))
+    assert many.is_multilabel
+    assert not graph.is_multilabel
+    assert many.labelled.tolist() == [True] * 4 + [False]
+    for other in (dataclasses.replace(many, name="b"), copy.deepcopy(many), pickle.loads(pickle.dumps(many))):
+        assert other.node_ids.tolist() == ids.tolist()
+        assert torch.equal(other.y, y) or torch.equal(other.y.nan_to_num(7), y.nan_to_num(7))
+    assert "node_ids" not in many.to_data()

@@ -60,3 +60,9 @@ def test_an_undirected_graph_is_seen_as_one(path_data):
     # Twice one way and once back is not symmetric.
     data = path_data(edge_index=torch.tensor([[0, 0, 1], [1, 1, 0]]))
     assert GraphStats.of(Graph.from_data(data)).directed
+
+
+def test_a_multilabel_graph_counts_each_label_and_has_no_homophily(path_data):
+    y = torch.tensor([[0.0, 1], [1, 1], [0, 0], [1, 0], [float("nan")] * 2])
+    stats = GraphStats.of(Graph.from_data(path_data(y=y, test_mask=torch.tensor([3]))))
+    assert (stats.class_counts, stats.num_unlabelled, stats.homophily) == ((2, 2), 1, None)

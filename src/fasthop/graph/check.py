@@ -128,27 +128,89 @@ def check_mask(mask: Tensor, num_nodes: int, name: str) -> None:
 
 
 def check_labels(y: Tensor, num_nodes: int, num_classes: int) -> None:
-    """Raises InvalidGraph unless y is an int64 [num_nodes]; nodes without a label hold any value
-    outside 0 .. num_classes - 1, and no mask may hold them (`check_masked_labels`)."""
+    """Raises InvalidGraph unless y is an int64 [num_nodes], or multi-label: a float32 [num_nodes, num_classes]
+    of 0 and 1, where a row of NaN is a node without labels. Nodes without a class hold any value
+    outside 0 .. num_classes - 1; no mask may hold either (`check_masked_labels`)."""
+    if not isinstance(num_classes, int) or num_classes < 1:
+        raise InvalidGraph(f"num_classes is {num_classes!r}; it must be an int of at least 1.")
+    if y.dim() == 2 and y.dtype is torch.float32:
+        if tuple(y.shape) != (num_nodes, num_classes):
+            raise InvalidGraph(
+                f"y has shape {shape(y)}; multi-label y must be [{num_nodes}, {num_classes}]: a 0 or 1 for each "
+                "node and label."
+            )
+        check_zero_one(y)
+        return
     if y.dtype is not torch.int64 or tuple(y.shape) != (num_nodes,):
         raise InvalidGraph(
             f"y has dtype {_dtype(y)} and shape {shape(y)}; it must be int64 and [{num_nodes}]: "
-            "a class a node."
+            f"a class a node; or float32 and [{num_nodes}, {num_classes}], a 0 or 1 for each label."
         )
-    if not isinstance(num_classes, int) or num_classes < 1:
-        raise InvalidGraph(f"num_classes is {num_classes!r}; it must be an int of at least 1.")
+
+
+def check_zero_one(y: Tensor) -> None:
+    """Raises InvalidGraph with the first value of y [N, C] that is not 0 or 1, save in rows that are NaN throughout."""
+    missing = torch.isnan(y)
+    wrong = ~((y == 0) | (y == 1) | missing.all(dim=1, keepdim=True))
+    if bool(wrong.any()):
+        row, column = (int(i) for i in torch.nonzero(wrong)[0])
+        raise InvalidGraph(
+            f"y[{row}, {column}] is {float(y[row, column]):g}; with several values a node, each is a label of its own "
+            "and must be 0 or 1 (a node without labels has NaN in all of them)."
+        )
+
+
+def labelled_nodes(y: Tensor, num_classes: int) -> Tensor:
+    """bool [N]: which nodes have a label: a class in 0 .. num_classes - 1, or multi-label without NaN."""
+    if y.dim() == 2:
+        return ~torch.isnan(y).any(dim=1)
+    return (y >= 0) & (y < num_classes)
 
 
 def check_masked_labels(y: Tensor, mask: Tensor, num_classes: int, name: str) -> None:
     """Raises InvalidGraph where the mask holds nodes without a valid label: how many, which first."""
-    unlabelled = mask & ((y < 0) | (y >= num_classes))
+    unlabelled = mask & ~labelled_nodes(y, num_classes)
     count = int(unlabelled.sum())
     if count:
         first = int(torch.nonzero(unlabelled)[0])
+        many = y.dim() == 2
+        value = "nan" if many else int(y[first])
+        known = "labels are 0 or 1" if many else f"classes run from 0 to {num_classes - 1}"
+        out = "~y.isnan().any(dim=1)" if many else "(y >= 0)"
         raise InvalidGraph(
             f"{count:,} of the {int(mask.sum()):,} nodes in {name} have no valid label: the first is "
-            f"node {first} with y = {int(y[first])}, and classes run from 0 to {num_classes - 1}. "
-            f"Take them out of the mask, for example {name} & (y >= 0)."
+            f"node {first} with y = {value}, and {known}. "
+            f"Take them out of the mask, for example {name} & {out}."
+        )
+
+
+def check_node_ids(node_ids: object, num_nodes: int) -> None:
+    """Raises InvalidGraph unless node_ids is None or a NumPy array [num_nodes] of distinct str or int64."""
+    import numpy as np
+
+    if node_ids is None:
+        return
+    if not isinstance(node_ids, np.ndarray) or not (node_ids.dtype.kind == "U" or node_ids.dtype == np.int64):
+        kind = getattr(node_ids, "dtype", type(node_ids).__name__)
+        raise InvalidGraph(f"node_ids is {kind}; it must be a NumPy array of str or int64.")
+    if node_ids.shape != (num_nodes,):
+        raise InvalidGraph(
+            f"node_ids has shape {list(node_ids.shape)}; it must be [{num_nodes}], one id a node."
+        )
+    values, first, counts = np.unique(node_ids, return_index=True, return_counts=True)
+    if values.size != num_nodes:
+        at = int(first[counts > 1].min())
+        raise InvalidGraph(
+            f"node_ids[{at}] is {node_ids[at].item()!r}, which other nodes have too "
+            f"({int((counts > 1).sum()):,} such ids in all); ids must be distinct."
+        )
+
+
+def check_class_names(class_names: tuple[str, ...] | None, num_classes: int) -> None:
+    """Raises InvalidGraph unless class_names is None or has a name for each class."""
+    if class_names is not None and len(class_names) != num_classes:
+        raise InvalidGraph(
+            f"class_names has {len(class_names):,} names for {num_classes:,} classes; give one for each, or none."
         )
 
 

@@ -7,6 +7,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,12 +61,15 @@ def graph_from_data(
     edge_weight = _weight(one, edges, edge_index.size(1), weight_from, dtype, notes)
     x = mended_x(one.get("x"), dtype, notes)
     y = mended_labels(one.get("y"), num_nodes, notes)
-    if y.numel() != num_nodes:
+    if y.dim() == 0 or y.size(0) != num_nodes:
         raise InvalidGraph(f"y has shape {list(y.shape)}; it must be [{num_nodes}], a class a node.")
     classes = _num_classes(y, num_classes or known_classes, notes)
     masks = _masks(one, y, classes, split, seed, notes)
     _say_overlaps(masks, notes)
+    node_ids = _node_ids(one.get("node_ids"), num_nodes)
     used = {"x", "y", "edge_index", "adj_t", "num_nodes", "batch", "ptr", *MASKS}
+    if node_ids is not None:
+        used.add("node_ids")
     if edge_weight is not None and edges.values is None:
         used.add(weight_from)
     return Graph(
@@ -81,7 +85,23 @@ def graph_from_data(
         name=name,
         notes=tuple(notes),
         extras={key: one[key] for key in one.keys() if key not in used},  # noqa: SIM118
+        node_ids=node_ids,
     )
+
+
+def _node_ids(value: Any, num_nodes: int) -> np.ndarray | None:
+    """The ids of the nodes, where `data.node_ids` is one str or integer for each; anything else stays an extra."""
+    if isinstance(value, Tensor) and value.dim() == 1 and not value.is_floating_point():
+        value = value.cpu().numpy()
+    if not isinstance(value, np.ndarray | list | tuple) or len(value) != num_nodes:
+        return None
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "Uiu" or value.ndim != 1:
+            return None
+    elif not (all(type(v) is str for v in value) or all(type(v) is int and abs(v) < 2**63 for v in value)):
+        return None
+    ids = np.asarray(value)
+    return ids if ids.dtype.kind == "U" else ids.astype(np.int64)
 
 
 def single_graph(data: Any) -> tuple[Data, int | None]:
@@ -233,6 +253,12 @@ def _weight(
 
 
 def _num_classes(y: Tensor, known: int | None, notes: list[Note]) -> int:
+    if y.dim() == 2:
+        if known not in (None, y.size(1)):
+            raise InvalidGraph(
+                f"num_classes is {known}, and y has shape {list(y.shape)}: multi-label y has a column for each label."
+            )
+        return y.size(1)
     classes = known or (int(y.max()) + 1 if y.numel() else 0)
     if classes < 1:
         raise InvalidGraph("No node has a label: every y is negative.")
@@ -281,7 +307,7 @@ def _masks(
                 )
             )
         else:
-            masks.append(mended_mask(mask, y.numel(), name, split, notes))
+            masks.append(mended_mask(mask, y.size(0), name, split, notes))
     return masks[0], masks[1], masks[2]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,15 +22,18 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Graph:
-    """A single, homogeneous graph with one class a node. Everything lies on one device.
+    """A single, homogeneous graph with one class a node, or several labels. All tensors lie on one device.
 
     x: floating [N, F], dense or sparse (COO, CSR), or None.
     edge_index: [2, E] in the user's order, sources above targets; int64 (int32 in huge graphs).
     edge_weight: floating [E] in the order of edge_index, or None; may require a gradient.
-    y: int64 [N]; a value outside 0 .. num_classes - 1 stands for "no label".
+    y: int64 [N]; a value outside 0 .. num_classes - 1 stands for "no label". Multi-label: float32 [N, C]
+        of 0 and 1, where a row of NaN stands for "no label" and num_classes is C.
     train_mask, val_mask, test_mask: bool [N]; all nodes in them have a label, and the first is not empty.
     notes: sentences for the reader of a report, by language code.
     extras: the node and edge attributes that fasthop does not use itself, by name.
+    node_ids: the user's own ids, a NumPy array [N] of distinct str or int64, or None where none were given.
+    class_names: the C names of the classes or labels where they came as words, else None.
     Raises InvalidGraph at construction where any of this does not hold.
     """
 
@@ -45,6 +49,8 @@ class Graph:
     name: str = "data"
     notes: tuple[Note, ...] = ()
     extras: Mapping[str, Any] = field(default_factory=dict)
+    node_ids: np.ndarray | None = None
+    class_names: tuple[str, ...] | None = None
     _cache: dict[str, tuple[int, CSR]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,6 +66,8 @@ class Graph:
             check.check_mask(mask, self.num_nodes, name)
             check.check_masked_labels(self.y, mask, self.num_classes, name)
         check.check_train_mask(self.train_mask)
+        check.check_node_ids(self.node_ids, self.num_nodes)
+        check.check_class_names(self.class_names, self.num_classes)
 
     @classmethod
     def from_data(
@@ -95,7 +103,8 @@ class Graph:
         )
 
     def to_data(self) -> Data:
-        """The graph as a PyG `Data`: edge_index int64 in the user's order, extras under their names."""
+        """The graph as a PyG `Data`: edge_index int64 in the user's order, extras under their names.
+        node_ids stay behind: PyG's loaders cannot slice strings."""
         from torch_geometric.data import Data
 
         data = Data(
@@ -121,6 +130,16 @@ class Graph:
     def num_features(self) -> int:
         """Width of x; 0 where there is none."""
         return 0 if self.x is None else self.x.size(1)
+
+    @property
+    def is_multilabel(self) -> bool:
+        """Whether a node may have several labels at once: y is float32 [N, C], not int64 [N]."""
+        return self.y.dim() == 2
+
+    @property
+    def labelled(self) -> Tensor:
+        """bool [N]: the nodes that have a label."""
+        return check.labelled_nodes(self.y, self.num_classes)
 
     @property
     def csr(self) -> CSR:

@@ -79,18 +79,20 @@ def mended_x(x: Any, dtype: torch.dtype | None, notes: list[Note]) -> Tensor | N
 
 
 def mended_labels(y: Any, num_nodes: int, notes: list[Note]) -> Tensor:
-    """int64 [N]; [N, 1] is squeezed and whole floats are cast (NaN becomes -1, "no label"), and said."""
+    """int64 [N], or float32 [N, C] where several labels of 0 and 1 came for each node.
+
+    [N, 1] is squeezed and whole floats are cast (NaN becomes -1, "no label"); both are said, and so is multi-label.
+    """
     if y is None:
         raise InvalidGraph("The graph has no labels y; give an int64 tensor with one class a node.")
     y = plain_tensor(y, "y")
     if y.dim() == 2 and y.size(1) == 1 and y.size(0) == num_nodes:
         y = y.squeeze(1)
         notes.append(note("Labels of shape [N, 1] were squeezed to [N].", "标签的形状由 [N, 1] 压缩为 [N]。"))
+    if y.is_complex():
+        raise InvalidGraph(f"y has dtype {y.dtype}; labels must be int64.")
     if y.dim() == 2 and y.size(0) == num_nodes:
-        raise InvalidGraph(
-            f"y has shape {check.shape(y)}, several values a node; fasthop trains one class a node. "
-            "Multi-label tasks are not supported; for one-hot labels give y.argmax(dim=1)."
-        )
+        return _multilabel(y, notes)
     if y.dim() <= 1 and y.numel() == 1 and num_nodes != 1:
         raise InvalidGraph(
             f"y holds one value for {num_nodes:,} nodes, which is a label of the whole graph; fasthop "
@@ -113,9 +115,31 @@ def mended_labels(y: Any, num_nodes: int, notes: list[Note]) -> Tensor:
                 f"浮点标签已转换为 int64；其中 {int(missing.sum())} 个 NaN 视为无标签。",
             )
         )
-    if y.is_complex():
-        raise InvalidGraph(f"y has dtype {y.dtype}; labels must be int64.")
     return y.to(torch.int64)
+
+
+def _multilabel(y: Tensor, notes: list[Note]) -> Tensor:
+    """float32 [N, C]. One-hot classes are refused: read as labels they would train another loss, unasked."""
+    y = y.to(torch.float32)
+    check.check_zero_one(y)
+    labelled = ~torch.isnan(y).any(dim=1)
+    if not bool(labelled.any()):
+        raise InvalidGraph("No node has a label: every y is NaN.")
+    if bool((y[labelled].sum(dim=1) == 1).all()):
+        raise InvalidGraph(
+            f"y has shape {check.shape(y)} with a single 1 in every row, which are one-hot classes; "
+            "give y.argmax(dim=1)."
+        )
+    missing = y.size(0) - int(labelled.sum())
+    notes.append(
+        note(
+            f"y of shape {check.shape(y)} holds 0 and 1: it was read as multi-label, {y.size(1):,} labels for each node; "
+            f"{missing:,} nodes have none (NaN).",
+            f"形状为 {check.shape(y)} 的 y 由 0 和 1 组成，按多标签读取：每个节点 {y.size(1)} 个标签；"
+            f"其中 {missing} 个节点无标签（NaN）。",
+        )
+    )
+    return y
 
 
 def mended_mask(mask: Any, num_nodes: int, name: str, split: int | None, notes: list[Note]) -> Tensor:

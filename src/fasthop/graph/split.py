@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fasthop.errors import InvalidConfig, InvalidGraph
+from fasthop.graph.check import labelled_nodes
 from fasthop.graph.note import Note, note
 
 Masks = tuple[Tensor, Tensor, Tensor]
@@ -19,7 +20,7 @@ def drawn_split(split: str, y: Tensor, num_classes: int, seed: int) -> tuple[Mas
     """The masks that a split's name stands for, and the sentence that says how they came about.
 
     split: "random" (`planetoid_split`) or percentages "train/val/test" such as "60/20/20".
-    y: int64 [N]; nodes with a value outside 0 .. num_classes - 1 enter no mask.
+    y: int64 [N] or multi-label [N, C]; nodes without a label enter no mask.
     Raises InvalidConfig for another name or a seed outside 0 .. 2^32 - 1, InvalidGraph where the graph is
     too small.
     """
@@ -55,9 +56,13 @@ def planetoid_split(y: Tensor, num_classes: int, seed: int) -> Masks:
     The numbers come from NumPy's legacy generator, whose stream is fixed for ever.
     Raises InvalidGraph where fewer labelled nodes than that are there.
     """
+    if y.dim() == 2:
+        raise InvalidGraph(
+            'split="random" takes nodes of each class, and with multi-label y a node has none of its own; give '
+            'percentages such as split="60/20/20".'
+        )
     labels = y.cpu().numpy()
-    order = np.random.RandomState(seed).permutation(labels.size)
-    order = order[(labels[order] >= 0) & (labels[order] < num_classes)]
+    order = _shuffled(y, num_classes, seed)
     rank = np.empty(order.size, np.int64)
     for label in range(num_classes):
         of_class = labels[order] == label
@@ -75,15 +80,19 @@ def planetoid_split(y: Tensor, num_classes: int, seed: int) -> Masks:
 
 def percentage_split(y: Tensor, num_classes: int, percentages: tuple[int, int, int], seed: int) -> Masks:
     """Shares of the labelled nodes, in percent, drawn without regard to their class."""
-    labels = y.cpu().numpy()
-    order = np.random.RandomState(seed).permutation(labels.size)
-    order = order[(labels[order] >= 0) & (labels[order] < num_classes)]
+    order = _shuffled(y, num_classes, seed)
     ends = [round(order.size * share / 100) for share in np.cumsum(percentages)]
     return _masks((order[: ends[0]], order[ends[0] : ends[1]], order[ends[1] : ends[2]]), y)
 
 
+def _shuffled(y: Tensor, num_classes: int, seed: int) -> np.ndarray:
+    """The labelled nodes in an order drawn from the seed."""
+    order = np.random.RandomState(seed).permutation(y.size(0))
+    return order[labelled_nodes(y, num_classes).cpu().numpy()[order]]
+
+
 def _masks(parts: tuple[np.ndarray, np.ndarray, np.ndarray], y: Tensor) -> Masks:
-    masks = torch.zeros(3, y.numel(), dtype=torch.bool)
+    masks = torch.zeros(3, y.size(0), dtype=torch.bool)
     for mask, part in zip(masks, parts, strict=True):
         mask[torch.from_numpy(part)] = True
     # Three tensors of their own: rows of one storage would be saved and copied three times over.

@@ -18,8 +18,8 @@ class GraphStats:
     num_isolated: nodes without an edge either way, self-loops aside.
     num_parallel: edges that repeat the source and target of another.
     directed: whether some edge lacks its reverse. homophily: share of the edges between labelled nodes
-    (self-loops aside) whose ends are of one class; None where there is none.
-    x_density: share of x that is not zero; None without x. class_counts: labelled nodes of each class.
+    (self-loops aside) whose ends are of one class; None where there is none, and for multi-label graphs.
+    x_density: share of x that is not zero; None without x. class_counts: labelled nodes of each class or with each label.
     """
 
     num_nodes: int
@@ -50,7 +50,7 @@ class GraphStats:
         same_row = row[1:] == row[:-1]
         loops_at = torch.bincount(row[loops], minlength=graph.num_nodes)
         linked = (degree > loops_at) | (csr_t.degree > loops_at)
-        labelled = (graph.y >= 0) & (graph.y < graph.num_classes)
+        labelled = graph.labelled
         return cls(
             num_nodes=graph.num_nodes,
             num_edges=graph.num_edges,
@@ -64,14 +64,20 @@ class GraphStats:
             num_parallel=int((same_row & (col[1:] == col[:-1])).sum()),
             # Both are sorted alike, so a symmetric matrix and its transpose are equal entry by entry.
             directed=not (torch.equal(csr.rowptr, csr_t.rowptr) and torch.equal(col, csr_t.col)),
-            homophily=_homophily(graph.y, labelled, row, col, loops),
+            homophily=None if graph.is_multilabel else _homophily(graph.y, labelled, row, col, loops),
             x_density=_density(graph.x),
-            class_counts=tuple(torch.bincount(graph.y[labelled], minlength=graph.num_classes).tolist()),
+            class_counts=_class_counts(graph, labelled),
             num_unlabelled=graph.num_nodes - int(labelled.sum()),
             num_train=int(graph.train_mask.sum()),
             num_val=int(graph.val_mask.sum()),
             num_test=int(graph.test_mask.sum()),
         )
+
+
+def _class_counts(graph: Graph, labelled: Tensor) -> tuple[int, ...]:
+    if graph.is_multilabel:
+        return tuple(int(count) for count in graph.y[labelled].sum(dim=0, dtype=torch.float64))
+    return tuple(torch.bincount(graph.y[labelled], minlength=graph.num_classes).tolist())
 
 
 def _homophily(y: Tensor, labelled: Tensor, row: Tensor, col: Tensor, loops: Tensor) -> float | None:
