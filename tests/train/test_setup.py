@@ -37,7 +37,8 @@ class Returns(torch.nn.Module):
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        (lambda out: (out, out), "returns tuple; it must return one tensor"),
+        (lambda out: "logits", "returns str; it must return one tensor"),
+        (lambda out: ("logits", out), "first element of what the model returns is str"),
         (lambda out: out[:10], r"shape \(10, 3\); with 60 nodes and 3 classes"),
         (lambda out: out[:, :2], r"shape \(60, 2\)"),
         (lambda out: out[:, 0], r"shape \(60,\)"),
@@ -163,9 +164,9 @@ def test_takes_edge_weight():
     assert not takes_edge_weight(Returns(lambda out: out))
 
 
-class TakesData(torch.nn.Module):
-    def forward(self, data):
-        return data.x
+class TakesMore(torch.nn.Module):
+    def forward(self, x, edge_index, pos):
+        return x
 
 
 class NeedsWeight(torch.nn.Module):
@@ -176,7 +177,7 @@ class NeedsWeight(torch.nn.Module):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (TakesData, r"TakesData\.forward\(data\) cannot be called as forward\(x, edge_index\)"),
+        (TakesMore, r"TakesMore\.forward\(x, edge_index, pos\) cannot be called as forward\(x, edge_index\)"),
         (NeedsWeight, r"edge_weight.*The graph has no edge_weight; give it one"),
     ],
 )

@@ -26,9 +26,9 @@ from fasthop.search.accelerated import Accelerated
 from fasthop.search.fast_data import FastData
 from fasthop.search.pace import Pace, measure_pace, training_step
 from fasthop.search.proof import candidate_maker, private_copy, reach_of, reference_maker
+from fasthop.train.generators import kept_generators
 from fasthop.train.task import takes_edge_weight
 from fasthop.verify.budget import Budget
-from fasthop.verify.generators import kept_generators
 from fasthop.verify.judge import Judge
 from fasthop.verify.verdict import Verdict
 

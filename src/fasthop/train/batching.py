@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -19,7 +19,8 @@ class Batch:
 
     x: [n, F]; edges: edge_index `[2, e]`, or another form of the same graph that PyG layers take.
     edge_weight: [e], or None where the model is not given any.
-    y: [n]. rows: which rows enter the loss: a bool mask [n], or the number of leading rows.
+    y: [n], or [n, C] where a node has several labels. rows: which rows enter the loss: a bool mask [n], or the number of
+    leading rows. arguments: further arguments of the model's forward that are not those of the whole graph, by name.
     """
 
     x: Tensor
@@ -27,6 +28,7 @@ class Batch:
     edge_weight: Tensor | None
     y: Tensor
     rows: Tensor | int
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def select(self, out: Tensor) -> Tensor:
         """The rows of a model's output that enter the loss."""
@@ -77,7 +79,8 @@ class SampledBatches:
 
     weights: what the layers that need corrected weights read (see `BatchWeights`); it is set before
     a batch is handed out. A last batch of one seed is merged with the one before it, because
-    BatchNorm cannot be computed over one row.
+    BatchNorm cannot be computed over one row. attributes: what of a batch's data the model's forward is given beyond x and
+    the edges, by the forward's names.
     """
 
     def __init__(
@@ -90,8 +93,10 @@ class SampledBatches:
         with_weight: bool,
         weights: BatchWeights,
         seed: int,
+        attributes: Mapping[str, str] | None = None,
     ) -> None:
         self.graph = graph
+        self.attributes = dict(attributes or {})
         self.device = device
         self.with_weight = with_weight
         self.weights = weights
@@ -114,7 +119,9 @@ class SampledBatches:
             edge_index = data.edge_index.to(self.device, non_blocking=True)
             self.weights.bind(data, edge_index)
             weight = data.edge_weight.to(self.device) if self.with_weight else None
-            yield Batch(data.x.to(self.device), edge_index, weight, data.y.to(self.device), data.batch_size)
+            arguments = arguments_of(data, self.attributes, self.device)
+            x, y = data.x.to(self.device), data.y.to(self.device)
+            yield Batch(x, edge_index, weight, y, data.batch_size, arguments)
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -122,3 +129,9 @@ class SampledBatches:
     def restart(self, seed: int) -> None:
         """Draws the epochs of `seed` from the first."""
         self.loader = self._make(seed)
+
+
+def arguments_of(data: Any, attributes: Mapping[str, str], device: torch.device) -> dict[str, Any]:
+    """A batch's attributes under the names that the forward has for them, on a device."""
+    found = {name: data.num_nodes if key == "num_nodes" else data[key] for name, key in attributes.items()}
+    return {name: v.to(device) if isinstance(v, Tensor) else v for name, v in found.items()}

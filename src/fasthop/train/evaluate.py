@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fasthop.graph.graph import Graph
 from fasthop.train.batching import FullBatch
+from fasthop.train.metric import ACCURACY, Metric
 from fasthop.train.mode import evaluating
 from fasthop.train.setup import Setup
 from fasthop.train.task import takes_edge_weight
@@ -16,7 +17,7 @@ from fasthop.train.task import takes_edge_weight
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Accuracies:
-    """Percent of the nodes of each mask whose largest logit is at their label."""
+    """The metric of a task on each mask, in percent: with accuracy, of the nodes whose largest logit is at their label."""
 
     train: float
     val: float
@@ -37,16 +38,15 @@ def predict(setup: Setup) -> Tensor:
 
 
 def evaluate(setup: Setup) -> Accuracies:
-    """The accuracies on the three masks; NaN for an empty one."""
-    return accuracies_of(predict(setup), setup.task.graph)
+    """The task's metric on the three masks; NaN for an empty one."""
+    return accuracies_of(predict(setup), setup.task.graph, setup.task.metric)
 
 
-def accuracies_of(out: Tensor, graph: Graph) -> Accuracies:
-    """The accuracies of logits [N, C] on the graph's three masks; NaN for an empty one."""
-    right = out.argmax(dim=-1) == graph.y
+def accuracies_of(out: Tensor, graph: Graph, metric: Metric = ACCURACY) -> Accuracies:
+    """The metric of logits [N, C] on the graph's three masks; NaN for an empty one."""
 
     def percent(mask: Tensor) -> float:
-        return 100.0 * right[mask].double().mean().item()
+        return metric(out[mask], graph.y[mask])
 
     return Accuracies(
         train=percent(graph.train_mask), val=percent(graph.val_mask), test=percent(graph.test_mask)

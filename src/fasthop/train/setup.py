@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,10 +12,16 @@ import torch
 from torch import Tensor
 
 from fasthop.errors import InvalidConfig
+from fasthop.graph.graph import Graph
 from fasthop.graph.note import Note, note
+from fasthop.train.arguments import presentation_of
 from fasthop.train.batching import Batch, Batches, FullBatch
 from fasthop.train.compiled import CompiledForward
+from fasthop.train.generators import kept_generators
+from fasthop.train.mode import evaluating
+from fasthop.train.objective import check_output_for
 from fasthop.train.precision import Precision
+from fasthop.train.presented import completed
 from fasthop.train.step import Step
 from fasthop.train.task import Task, takes_edge_weight
 
@@ -62,7 +69,7 @@ class Setup:
             )
         model = task.build_model(seed).to(device)
         with_weight = graph.edge_weight is not None and takes_edge_weight(model)
-        notes = tuple(graph.notes)
+        notes = (*graph.notes, *task.notes, *presentation_of(model, task.call, graph).notes)
         if graph.edge_weight is not None and not with_weight:
             notes += (
                 note(
@@ -73,7 +80,15 @@ class Setup:
         check_takes(model, with_weight=with_weight)
         batches = FullBatch.of(graph, with_weight=with_weight)
         setup = cls(task=task, device=device, original=model, model=model, batches=batches, notes=notes)
-        check_output(setup.forward, batches.batch, graph.num_classes)
+        out = setup._first_output()
+        call, said = completed(task.call, out)
+        if call != task.call:
+            task = dataclasses.replace(task, call=call)
+            model = task.build_model(seed).to(device)
+            setup = dataclasses.replace(setup, task=task, original=model, model=model, notes=notes + said)
+            out = setup._first_output()
+        said = (*check_output(out, graph), *check_output_for(task.loss, out, graph))
+        setup = dataclasses.replace(setup, notes=setup.notes + said)
         # The check drew from the generator (dropout) and filled lazy layers: start again from the seed.
         setup.restart(seed)
         return setup
@@ -82,8 +97,13 @@ class Setup:
         """The model's output on a batch."""
         call: Callable[..., Tensor] = self.compiled if self.compiled is not None else self.model
         if batch.edge_weight is not None:
-            return call(batch.x, batch.edges, edge_weight=batch.edge_weight)
-        return call(batch.x, batch.edges)
+            return call(batch.x, batch.edges, edge_weight=batch.edge_weight, **batch.arguments)
+        return call(batch.x, batch.edges, **batch.arguments)
+
+    @torch.no_grad()
+    def _first_output(self) -> Any:
+        (batch,) = self.batches
+        return self.forward(batch)
 
     def step(self) -> Step | FusedStep:
         """A fresh step, with a fresh optimiser over the model's parameters."""
@@ -97,13 +117,16 @@ class Setup:
         was compiled or prepared stays valid."""
         self.batches.restart(seed)
         fresh = self.task.build_model(seed).to(self.device)
-        # Training goes on from the generator as the model's construction left it, as in a user's script.
-        generator_state = torch.random.get_rng_state()
+        # Training goes on from the generators as the model's construction left them, as in a user's script.
         if any(torch.nn.parameter.is_lazy(parameter) for parameter in fresh.parameters()):
-            batch = FullBatch.of(self.task.graph, with_weight=False).batch
-            with torch.no_grad():
-                fresh(batch.x, batch.edges)
-            torch.random.set_rng_state(generator_state)
+            graph = self.task.graph
+            with_weight = graph.edge_weight is not None and takes_edge_weight(fresh)
+            filling = dataclasses.replace(
+                self, model=fresh, compiled=None, batches=FullBatch.of(graph, with_weight=with_weight)
+            )
+            # In eval mode: filling a lazy layer must not move running statistics.
+            with kept_generators(), evaluating(fresh):
+                filling._first_output()
         self.original.load_state_dict(fresh.state_dict())
         self.original.zero_grad()
         self.original.train()
@@ -123,22 +146,36 @@ def check_takes(model: torch.nn.Module, *, with_weight: bool) -> None:
         names = f"x, edge_index{', edge_weight' if with_weight else ''}"
         hint = " The graph has no edge_weight; give it one." if "edge_weight" in str(error) else ""
         raise InvalidConfig(
-            f"{type(model).__name__}.forward{signature} cannot be called as forward({names}): {error}.{hint} Wrap the "
-            "model in a module whose forward takes these."
+            f"{type(model).__name__}.forward{signature} cannot be called as forward({names}): {error}.{hint} Give the graph "
+            "an attribute of that name, say what it is with forward_args={'name': ...} (--forward-arg name=attribute), or wrap "
+            "the model in a module whose forward takes these."
         ) from None
 
 
-def check_output(forward: Callable[[Batch], Tensor], batch: Batch, num_classes: int) -> None:
-    """Raises InvalidConfig where the model's output is not logits `[N, C]`, in a sentence."""
-    with torch.no_grad():
-        out = forward(batch)
+def check_output(out: Any, graph: Graph) -> tuple[Note, ...]:
+    """What is to be said of a model's output; raises InvalidConfig where it is not logits `[N, C]`, in a sentence."""
+    num_nodes, num_classes = graph.num_nodes, graph.num_classes
     if not isinstance(out, Tensor):
         raise InvalidConfig(
-            f"The model returns {type(out).__name__}; it must return one tensor of logits [num_nodes, num_classes]."
+            f"The model returns {type(out).__name__}; it must return one tensor of logits [num_nodes, num_classes], or several "
+            "values of which output= (--output) names one."
         )
-    num_nodes = batch.x.size(0)
-    if out.dim() != 2 or out.size(0) != num_nodes or out.size(1) < num_classes:
+    shape = f"a tensor of shape {tuple(out.shape)}; with {num_nodes} nodes and {num_classes}"
+    if out.dim() != 2 or out.size(0) != num_nodes:
         raise InvalidConfig(
-            f"The model returns a tensor of shape {tuple(out.shape)}; with {num_nodes} nodes and {num_classes} "
-            f"classes it must return logits of shape ({num_nodes}, {num_classes})."
+            f"The model returns {shape} classes it must return logits of shape ({num_nodes}, {num_classes})."
         )
+    if out.size(1) < num_classes or (graph.is_multilabel and out.size(1) != num_classes):
+        raise InvalidConfig(
+            f"The model returns {shape} classes it must return logits of shape ({num_nodes}, {num_classes}). If these are "
+            "embeddings, head=True (--head) puts a linear layer to the classes behind them."
+        )
+    if out.size(1) > num_classes:
+        return (
+            note(
+                f"The model returns {out.size(1)} outputs a node, and the graph has {num_classes} classes. If these are "
+                "embeddings, head=True (--head) puts a linear layer to the classes behind them.",
+                f"模型每个节点返回 {out.size(1)} 个输出，而图只有 {num_classes} 个类别。若这些是嵌入，head=True（--head）会在其后加一个线性层。",
+            ),
+        )
+    return ()

@@ -15,6 +15,10 @@ from torch import Tensor
 
 from fasthop.errors import InvalidConfig
 from fasthop.graph.graph import Graph
+from fasthop.graph.note import Note
+from fasthop.train.arguments import ForwardCall
+from fasthop.train.metric import ACCURACY, Metric
+from fasthop.train.presented import present
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -49,25 +53,30 @@ class Task:
     """What is trained: node classification on `graph` by what `make_model()` returns.
 
     make_model takes no argument and returns a fresh `nn.Module` whose `forward` takes `x` and
-    `edge_index`, and `edge_weight` if it wants the graph's weights. Its parameters come from
-    torch's generator, so that `seed_everything(seed)` before it decides them.
-    loss takes logits `[n, C]` and labels `[n]`.
+    `edge_index`, and `edge_weight` if it wants the graph's weights; what else, `call` says. Its parameters
+    come from torch's generator, so that `seed_everything(seed)` before it decides them.
+    loss takes the logits `[n, C]` of the rows that are trained on and their labels, `[n]`, or `[n, C]` where the graph
+    is multi-label. metric: what the model is judged by. notes: what is to be said of the task.
     """
 
     graph: Graph
     make_model: Callable[[], torch.nn.Module]
     loss: Loss = F.cross_entropy
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    metric: Metric = ACCURACY
+    call: ForwardCall = field(default_factory=ForwardCall)
+    notes: tuple[Note, ...] = ()
 
     def build_model(self, seed: int) -> torch.nn.Module:
-        """A fresh model in train mode with the parameters of `seed`."""
+        """A fresh model in train mode with the parameters of `seed`; its forward takes (x, edge_index) and edge_weight where
+        it wants that, and what else it asks for comes from the graph."""
         seed_everything(seed)
         model = self.make_model()
         if not isinstance(model, torch.nn.Module):
             raise InvalidConfig(
                 f"The callable that makes the model returned {type(model).__name__}; it returns an nn.Module."
             )
-        return model.train()
+        return present(model, self.call, self.graph).train()
 
 
 def fresh_copies(module: torch.nn.Module) -> Callable[[], torch.nn.Module]:

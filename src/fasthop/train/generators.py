@@ -1,4 +1,4 @@
-"""The generators of random numbers, kept for the caller while a proof seeds them as it likes."""
+"""The generators of random numbers, kept for the caller while they are seeded or drawn from."""
 
 from __future__ import annotations
 
