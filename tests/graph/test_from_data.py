@@ -12,9 +12,11 @@ from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_torch_csr_tensor
 
 from fasthop.errors import InvalidConfig, InvalidGraph
-from fasthop.graph.convert import num_nodes_of
+from fasthop.graph.edges import num_nodes_of
+from fasthop.graph.fault import Faults
 from fasthop.graph.graph import Graph
-from fasthop.graph.mend import mended_edge_index, mended_mask
+from fasthop.graph.masks import mended_mask
+from fasthop.graph.mend import mended_edge_index
 
 
 def sentences(graph, lang="en"):
@@ -281,7 +283,7 @@ def test_every_form_of_a_mask_is_the_same_mask(flags, random):
     # As many indices as nodes, all of them 0 and 1, cannot be: each node is listed once.
     forms.append(torch.tensor(index, dtype=torch.int64))
     for form in forms:
-        assert torch.equal(mended_mask(form, len(flags), "train_mask", 1, []), mask)
+        assert torch.equal(mended_mask(form, len(flags), "train_mask", 1, Faults()), mask)
 
 
 @given(st.integers(1, 6), st.lists(st.tuples(st.integers(-2, 7), st.integers(-2, 7)), max_size=8))

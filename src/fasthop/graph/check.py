@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fasthop.errors import InvalidGraph
+from fasthop.graph.fault import fault
 
 INDEX_DTYPES = (torch.int64, torch.int32)
 
@@ -17,6 +17,11 @@ INDEX_DTYPES = (torch.int64, torch.int32)
 def shape(tensor: Tensor) -> str:
     """The shape as a user writes it: [2, 5]."""
     return str(list(tensor.shape))
+
+
+def dtype_name(tensor: Tensor) -> str:
+    """The dtype as a user writes it: int64."""
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def plain(tensor: Tensor) -> Tensor:
@@ -29,8 +34,10 @@ def plain(tensor: Tensor) -> Tensor:
 def check_num_nodes(num_nodes: object) -> None:
     """Raises InvalidGraph unless num_nodes is an int of at least 0."""
     if not isinstance(num_nodes, int) or isinstance(num_nodes, bool) or num_nodes < 0:
-        raise InvalidGraph(
-            f"num_nodes is {num_nodes!r}; it must be the number of nodes, isolated ones counted in."
+        raise fault(
+            "num-nodes",
+            f"num_nodes is {num_nodes!r}; it must be the number of nodes, isolated ones counted in.",
+            f"num_nodes 为 {num_nodes!r}；应为节点总数，孤立节点也计算在内。",
         )
 
 
@@ -38,18 +45,27 @@ def check_edge_index(edge_index: Tensor, num_nodes: int, name: str = "edge_index
     """Raises InvalidGraph unless it is an int64 or int32 [2, E] with indices in 0 .. num_nodes - 1."""
     check_num_nodes(num_nodes)
     if not isinstance(edge_index, Tensor):
-        raise InvalidGraph(f"{name} is a {type(edge_index).__name__}; give an int64 tensor of shape [2, E].")
+        kind = type(edge_index).__name__
+        raise fault(
+            "edge-index-kind",
+            f"{name} is a {kind}; give an int64 tensor of shape [2, E].",
+            f"{name} 的类型为 {kind}；应为形状 [2, E] 的 int64 张量。",
+        )
     if edge_index.dtype not in INDEX_DTYPES:
-        raise InvalidGraph(
-            f"{name} has dtype {_dtype(edge_index)}; node indices must be int64 or int32 "
-            f"(an empty one is torch.empty(2, 0, dtype=torch.int64))."
+        raise fault(
+            "edge-index-dtype",
+            f"{name} has dtype {dtype_name(edge_index)}; node indices must be int64 or int32 "
+            f"(an empty one is torch.empty(2, 0, dtype=torch.int64)).",
+            f"{name} 的 dtype 为 {dtype_name(edge_index)}；节点编号应为 int64 或 int32"
+            "（空图可用 torch.empty(2, 0, dtype=torch.int64)）。",
         )
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
-        hint = ""
-        if edge_index.dim() == 2 and edge_index.size(1) == 2:
-            hint = f" One edge a row? Give {name}.t()."
-        raise InvalidGraph(
-            f"{name} has shape {shape(edge_index)}; it must be [2, E], sources above targets.{hint}"
+        one_a_row = edge_index.dim() == 2 and edge_index.size(1) == 2
+        raise fault(
+            "edge-index-shape",
+            f"{name} has shape {shape(edge_index)}; it must be [2, E], sources above targets.",
+            f"{name} 的形状为 {shape(edge_index)}；应为 [2, E]，第一行是源节点，第二行是目标节点。",
+            (f"One edge a row? Give {name}.t().", f"若每行一条边，请用 {name}.t()。") if one_a_row else None,
         )
     check_indices(edge_index, num_nodes, name)
 
@@ -63,11 +79,20 @@ def check_indices(index: Tensor, num_nodes: int, name: str) -> None:
         return
     wrong = (index < 0) | (index >= num_nodes)
     place = torch.nonzero(wrong)[0]
-    value = int(index[tuple(place)])
-    fault = "is negative" if value < 0 else f"is out of range for {num_nodes:,} nodes"
-    raise InvalidGraph(
-        f"{name}[{', '.join(str(int(i)) for i in place)}] is {value}, which {fault}; "
-        f"indices run from 0 to num_nodes - 1 ({int(wrong.sum()):,} wrong in all)."
+    value, count = int(index[tuple(place)]), int(wrong.sum())
+    why = (
+        ("is negative", "为负数")
+        if value < 0
+        else (
+            f"is out of range for {num_nodes:,} nodes",
+            f"超出了 {num_nodes} 个节点的范围",
+        )
+    )
+    at = f"{name}[{', '.join(str(int(i)) for i in place)}]"
+    raise fault(
+        "index-out-of-range",
+        f"{at} is {value}, which {why[0]}; indices run from 0 to num_nodes - 1 ({count:,} wrong in all).",
+        f"{at} 为 {value}，{why[1]}；编号应在 0 到 num_nodes - 1 之间（共 {count} 处错误）。",
     )
 
 
@@ -76,9 +101,17 @@ def check_x(x: Tensor | None, num_nodes: int) -> None:
     if x is None:
         return
     if x.dim() != 2 or x.size(0) != num_nodes:
-        raise InvalidGraph(f"x has shape {shape(x)}; it must be [num_nodes, F] with {num_nodes:,} nodes.")
+        raise fault(
+            "x-shape",
+            f"x has shape {shape(x)}; it must be [num_nodes, F] with {num_nodes:,} nodes.",
+            f"x 的形状为 {shape(x)}；应为 [num_nodes, F]，共 {num_nodes} 个节点。",
+        )
     if not x.is_floating_point():
-        raise InvalidGraph(f"x has dtype {_dtype(x)}; features must be floating point, such as float32.")
+        raise fault(
+            "x-dtype",
+            f"x has dtype {dtype_name(x)}; features must be floating point, such as float32.",
+            f"x 的 dtype 为 {dtype_name(x)}；特征应为浮点数，例如 float32。",
+        )
     check_finite(values_of(x), "x" if x.layout is torch.strided else "the values of the sparse x")
 
 
@@ -100,9 +133,12 @@ def check_finite(tensor: Tensor, name: str) -> None:
         return
     wrong = ~torch.isfinite(tensor)
     place = torch.nonzero(wrong)[0]
-    raise InvalidGraph(
-        f"{name}[{', '.join(str(int(i)) for i in place)}] is {float(tensor[tuple(place)])}, "
-        f"which is not a finite number ({int(wrong.sum()):,} such in all); repair or drop these first."
+    value, count = float(tensor[tuple(place)]), int(wrong.sum())
+    at = f"{name}[{', '.join(str(int(i)) for i in place)}]"
+    raise fault(
+        "not-finite",
+        f"{at} is {value}, which is not a finite number ({count:,} such in all); repair or drop these first.",
+        f"{at} 为 {value}，不是有限数（共 {count} 处）；请先修复或删除。",
     )
 
 
@@ -111,76 +147,50 @@ def check_edge_weight(edge_weight: Tensor | None, num_edges: int) -> None:
     if edge_weight is None:
         return
     if tuple(edge_weight.shape) != (num_edges,):
-        raise InvalidGraph(
-            f"edge_weight has shape {shape(edge_weight)}; it must be [{num_edges}], one weight an edge."
+        raise fault(
+            "weight-shape",
+            f"edge_weight has shape {shape(edge_weight)}; it must be [{num_edges}], one weight an edge.",
+            f"edge_weight 的形状为 {shape(edge_weight)}；应为 [{num_edges}]，每条边一个权重。",
         )
     if not edge_weight.is_floating_point():
-        raise InvalidGraph(f"edge_weight has dtype {_dtype(edge_weight)}; weights must be floating point.")
+        raise fault(
+            "weight-dtype",
+            f"edge_weight has dtype {dtype_name(edge_weight)}; weights must be floating point.",
+            f"edge_weight 的 dtype 为 {dtype_name(edge_weight)}；权重应为浮点数。",
+        )
     check_finite(edge_weight.detach(), "edge_weight")
 
 
 def check_mask(mask: Tensor, num_nodes: int, name: str) -> None:
     """Raises InvalidGraph unless it is a bool [num_nodes]."""
     if mask.dtype is not torch.bool or tuple(mask.shape) != (num_nodes,):
-        raise InvalidGraph(
-            f"{name} has dtype {_dtype(mask)} and shape {shape(mask)}; it must be bool and [{num_nodes}]."
+        raise fault(
+            "mask-form",
+            f"{name} has dtype {dtype_name(mask)} and shape {shape(mask)}; it must be bool and [{num_nodes}].",
+            f"{name} 的 dtype 为 {dtype_name(mask)}，形状为 {shape(mask)}；应为 bool，形状 [{num_nodes}]。",
         )
 
 
-def check_labels(y: Tensor, num_nodes: int, num_classes: int) -> None:
-    """Raises InvalidGraph unless y is an int64 [num_nodes], or multi-label: a float32 [num_nodes, num_classes]
-    of 0 and 1, where a row of NaN is a node without labels. Nodes without a class hold any value
-    outside 0 .. num_classes - 1; no mask may hold either (`check_masked_labels`)."""
-    if not isinstance(num_classes, int) or num_classes < 1:
-        raise InvalidGraph(f"num_classes is {num_classes!r}; it must be an int of at least 1.")
-    if y.dim() == 2 and y.dtype is torch.float32:
-        if tuple(y.shape) != (num_nodes, num_classes):
-            raise InvalidGraph(
-                f"y has shape {shape(y)}; multi-label y must be [{num_nodes}, {num_classes}]: a 0 or 1 for each "
-                "node and label."
-            )
-        check_zero_one(y)
-        return
-    if y.dtype is not torch.int64 or tuple(y.shape) != (num_nodes,):
-        raise InvalidGraph(
-            f"y has dtype {_dtype(y)} and shape {shape(y)}; it must be int64 and [{num_nodes}]: "
-            f"a class a node; or float32 and [{num_nodes}, {num_classes}], a 0 or 1 for each label."
+def check_train_mask(train_mask: Tensor) -> None:
+    """Raises InvalidGraph where no node is left to train on."""
+    if not bool(train_mask.any()):
+        raise fault(
+            "train-mask-empty",
+            "train_mask selects no node, so there is nothing to train on; set at least one entry to True.",
+            "train_mask 没有选中任何节点，无法训练；请至少将一项设为 True。",
         )
 
 
-def check_zero_one(y: Tensor) -> None:
-    """Raises InvalidGraph with the first value of y [N, C] that is not 0 or 1, save in rows that are NaN throughout."""
-    missing = torch.isnan(y)
-    wrong = ~((y == 0) | (y == 1) | missing.all(dim=1, keepdim=True))
-    if bool(wrong.any()):
-        row, column = (int(i) for i in torch.nonzero(wrong)[0])
-        raise InvalidGraph(
-            f"y[{row}, {column}] is {float(y[row, column]):g}; with several values a node, each is a label of its own "
-            "and must be 0 or 1 (a node without labels has NaN in all of them)."
-        )
-
-
-def labelled_nodes(y: Tensor, num_classes: int) -> Tensor:
-    """bool [N]: which nodes have a label: a class in 0 .. num_classes - 1, or multi-label without NaN."""
-    if y.dim() == 2:
-        return ~torch.isnan(y).any(dim=1)
-    return (y >= 0) & (y < num_classes)
-
-
-def check_masked_labels(y: Tensor, mask: Tensor, num_classes: int, name: str) -> None:
-    """Raises InvalidGraph where the mask holds nodes without a valid label: how many, which first."""
-    unlabelled = mask & ~labelled_nodes(y, num_classes)
-    count = int(unlabelled.sum())
-    if count:
-        first = int(torch.nonzero(unlabelled)[0])
-        many = y.dim() == 2
-        value = "nan" if many else int(y[first])
-        known = "labels are 0 or 1" if many else f"classes run from 0 to {num_classes - 1}"
-        out = "~y.isnan().any(dim=1)" if many else "(y >= 0)"
-        raise InvalidGraph(
-            f"{count:,} of the {int(mask.sum()):,} nodes in {name} have no valid label: the first is "
-            f"node {first} with y = {value}, and {known}. "
-            f"Take them out of the mask, for example {name} & {out}."
+def check_one_device(**tensors: Tensor | None) -> None:
+    """Raises InvalidGraph where the tensors lie on more than one device."""
+    places = {name: str(tensor.device) for name, tensor in tensors.items() if tensor is not None}
+    if len(set(places.values())) > 1:
+        listed = ", ".join(f"{name} on {place}" for name, place in places.items())
+        listed_zh = "、".join(f"{name} 在 {place}" for name, place in places.items())
+        raise fault(
+            "devices",
+            f"The graph's tensors lie on different devices ({listed}); move them to one.",
+            f"图的张量位于不同设备（{listed_zh}）；请移到同一设备。",
         )
 
 
@@ -192,43 +202,24 @@ def check_node_ids(node_ids: object, num_nodes: int) -> None:
         return
     if not isinstance(node_ids, np.ndarray) or not (node_ids.dtype.kind == "U" or node_ids.dtype == np.int64):
         kind = getattr(node_ids, "dtype", type(node_ids).__name__)
-        raise InvalidGraph(f"node_ids is {kind}; it must be a NumPy array of str or int64.")
+        raise fault(
+            "node-ids-kind",
+            f"node_ids is {kind}; it must be a NumPy array of str or int64.",
+            f"node_ids 的类型为 {kind}；应为 str 或 int64 的 NumPy 数组。",
+        )
     if node_ids.shape != (num_nodes,):
-        raise InvalidGraph(
-            f"node_ids has shape {list(node_ids.shape)}; it must be [{num_nodes}], one id a node."
+        size = list(node_ids.shape)
+        raise fault(
+            "node-ids-shape",
+            f"node_ids has shape {size}; it must be [{num_nodes}], one id a node.",
+            f"node_ids 的形状为 {size}；应为 [{num_nodes}]，每个节点一个编号。",
         )
     values, first, counts = np.unique(node_ids, return_index=True, return_counts=True)
     if values.size != num_nodes:
-        at = int(first[counts > 1].min())
-        raise InvalidGraph(
-            f"node_ids[{at}] is {node_ids[at].item()!r}, which other nodes have too "
-            f"({int((counts > 1).sum()):,} such ids in all); ids must be distinct."
+        at, several = int(first[counts > 1].min()), int((counts > 1).sum())
+        value = node_ids[at].item()
+        raise fault(
+            "node-ids-doubled",
+            f"node_ids[{at}] is {value!r}, which other nodes have too ({several:,} such ids in all); ids must be distinct.",
+            f"node_ids[{at}] 为 {value!r}，与其他节点重复（共 {several} 个重复的编号）；编号必须互不相同。",
         )
-
-
-def check_class_names(class_names: tuple[str, ...] | None, num_classes: int) -> None:
-    """Raises InvalidGraph unless class_names is None or has a name for each class."""
-    if class_names is not None and len(class_names) != num_classes:
-        raise InvalidGraph(
-            f"class_names has {len(class_names):,} names for {num_classes:,} classes; give one for each, or none."
-        )
-
-
-def check_train_mask(train_mask: Tensor) -> None:
-    """Raises InvalidGraph where no node is left to train on."""
-    if not bool(train_mask.any()):
-        raise InvalidGraph(
-            "train_mask selects no node, so there is nothing to train on; set at least one entry to True."
-        )
-
-
-def check_one_device(**tensors: Tensor | None) -> None:
-    """Raises InvalidGraph where the tensors lie on more than one device."""
-    places = {name: str(tensor.device) for name, tensor in tensors.items() if tensor is not None}
-    if len(set(places.values())) > 1:
-        listed = ", ".join(f"{name} on {place}" for name, place in places.items())
-        raise InvalidGraph(f"The graph's tensors lie on different devices ({listed}); move them to one.")
-
-
-def _dtype(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")

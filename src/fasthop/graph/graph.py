@@ -10,14 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fasthop.graph import check
+from fasthop.graph.checks import MASKS, checks_of
 from fasthop.graph.csr import CSR
+from fasthop.graph.fault import fault
+from fasthop.graph.label_checks import labelled_nodes
 from fasthop.graph.note import Note
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, Dataset
 
-MASKS = ("train_mask", "val_mask", "test_mask")
+NEEDED = ("edge_index", "y", *MASKS, "num_nodes", "num_classes")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,20 +56,16 @@ class Graph:
     _cache: dict[str, tuple[int, CSR]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        masks = {name: getattr(self, name) for name in MASKS}
-        check.check_one_device(
-            x=self.x, edge_index=self.edge_index, edge_weight=self.edge_weight, y=self.y, **masks
-        )
-        check.check_edge_index(self.edge_index, self.num_nodes)
-        check.check_edge_weight(self.edge_weight, self.num_edges)
-        check.check_x(self.x, self.num_nodes)
-        check.check_labels(self.y, self.num_nodes, self.num_classes)
-        for name, mask in masks.items():
-            check.check_mask(mask, self.num_nodes, name)
-            check.check_masked_labels(self.y, mask, self.num_classes, name)
-        check.check_train_mask(self.train_mask)
-        check.check_node_ids(self.node_ids, self.num_nodes)
-        check.check_class_names(self.class_names, self.num_classes)
+        fields = dict(self.__dict__)
+        for name in NEEDED:
+            if fields[name] is None:
+                raise fault(
+                    "missing",
+                    f"{name} is None, and a Graph needs it.",
+                    f"{name} 为 None，而 Graph 必须有它。",
+                )
+        for _, holds in checks_of(fields):
+            holds()
 
     @classmethod
     def from_data(
@@ -80,27 +78,30 @@ class Graph:
         num_classes: int | None = None,
         weight_from: str = "edge_weight",
         dtype: torch.dtype | None = torch.float32,
+        undirected: bool = False,
     ) -> Graph:
         """A PyG `Data` (or a dataset of one) as a checked Graph; what had to be changed is said in its notes.
 
         split: which column of masks of shape [N, S]; or a split drawn from `seed`: "random" (20 nodes
-            a class, 500, 1,000) or percentages such as "60/20/20".
+            a class, 500, 1,000), "per-class:20/500/1000" for other numbers, or percentages such as "60/20/20".
         num_classes: the largest label + 1 where it is None.
         weight_from: the attribute that holds the edges' weights; `edge_attr` is one only when named here.
         dtype: what x and the weights are cast to; None keeps a floating dtype as it is.
+        undirected: add the reverse of each edge that lacks one, with its weight.
         Raises InvalidGraph for what is not one homogeneous graph with node labels, or has a fault.
         """
-        from fasthop.graph.convert import graph_from_data
+        from fasthop.graph.convert import ReadOptions, graph_from_data
 
-        return graph_from_data(
-            data,
+        options = ReadOptions(
+            name=name,
             split=split,
             seed=seed,
-            name=name,
             num_classes=num_classes,
             weight_from=weight_from,
             dtype=dtype,
+            undirected=undirected,
         )
+        return graph_from_data(data, options)
 
     def to_data(self) -> Data:
         """The graph as a PyG `Data`: edge_index int64 in the user's order, extras under their names.
@@ -139,7 +140,7 @@ class Graph:
     @property
     def labelled(self) -> Tensor:
         """bool [N]: the nodes that have a label."""
-        return check.labelled_nodes(self.y, self.num_classes)
+        return labelled_nodes(self.y, self.num_classes)
 
     @property
     def csr(self) -> CSR:

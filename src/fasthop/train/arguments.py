@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fasthop.errors import InvalidConfig
+from fasthop.graph.fault import Faults
 from fasthop.graph.graph import MASKS, Graph
 from fasthop.graph.mend import mended_weight
 from fasthop.graph.note import Note, note
@@ -101,10 +102,10 @@ def with_tensors(graph: Graph, forward_args: Mapping[str, Any]) -> tuple[Graph, 
         raise InvalidConfig(
             f"The forward argument 'edge_weight' is {weight!r}; it has one number for each edge."
         )
-    notes: list[Note] = []
+    faults = Faults()
     dtype = graph.x.dtype if graph.x is not None else torch.float32
-    tensor = mended_weight(_attribute(graph, weight), graph.num_edges, weight, dtype, notes)
-    return dataclasses.replace(graph, edge_weight=tensor, notes=(*graph.notes, *notes)), arguments
+    tensor = mended_weight(_attribute(graph, weight), graph.num_edges, weight, dtype, faults)
+    return dataclasses.replace(graph, edge_weight=tensor, notes=(*graph.notes, *faults.notes)), arguments
 
 
 def presentation_of(model: torch.nn.Module, call: ForwardCall, graph: Graph) -> Presentation:
