@@ -29,7 +29,7 @@ from fasthop.search.direction import direction
 TASKS: dict[str, dict[str, object]] = {
     "cora gcn": {"data": "cora"},
     "pubmed gcn": {"data": "planetoid:PubMed"},
-    "arxiv gcn 32": {"data": "synthetic:arxiv", "hidden": 32, "layers": 3, "batch_size": 1024, "num_neighbors": (15, 10, 5)},
+    "arxiv gcn": {"data": "synthetic:arxiv", "hidden": 32, "batch_size": 4096},
     "dense sage 128": {
         "data": "synthetic:nodes=20000,degree=50,features=64,classes=10",
         "model": "sage",

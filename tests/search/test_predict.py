@@ -14,9 +14,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from fasthop.graph.graph import Graph
 from fasthop.rewrites.ladder import Recipe, ladder
 from fasthop.search import predict_bench
+from fasthop.search.atomic_rate import measure_atomic_ns
 from fasthop.search.direction import direction
 from fasthop.search.predict import foresee, predict_recipes, predict_setup
-from fasthop.search.predict_rates import NUMBERS, WIDTHS, Rates, machine_rates
+from fasthop.search.predict_rates import KINDS, NARROW, NUMBERS, WIDTHS, Rates, machine_rates
 from fasthop.search.predict_rehearsal import Sizes, rehearse_step
 from fasthop.search.predict_sample import batch_sizes
 from fasthop.search.predict_time import Machine, joined
@@ -32,20 +33,24 @@ CPU = torch.device("cpu")
 RECIPES = {recipe.name: recipe for recipe in ladder("full", num_neighbors=(3, 2), batch_size=7)}
 
 
+def products(gflops: float) -> tuple[tuple[float, ...], ...]:
+    return tuple((gflops,) * len(NARROW) for _ in KINDS)
+
+
 def rates(**changed: Any) -> Rates:
     """Of a machine on which every number takes a nanosecond, but for what is changed."""
     table = tuple((1.0,) * len(WIDTHS) for _ in NUMBERS)
     line = (1.0,) * len(NUMBERS)
     plain = Rates(
-        elementwise=line, gather=table, gather_wide=table, scatter=table, index_add=table, scatter_max=table, spmm=table, spmm_t=table, sort=line, cast_bf16=line,
-        gather_bf16=line, scatter_bf16=line, forward_us=1.0, backward_us=1.0, optimizer_us=1.0, bf16_shape_us=0.0, copy_gb_per_s=(10.0,) * 4, device="cpu",
+        elementwise=line, scaled=table, gather=table, gather_wide=table, scatter=table, index_add=table, scatter_max=table, spmm=table, spmm_t=table, sort=line, cast_bf16=line,
+        gather_bf16=line, scatter_bf16=line, product_gflops=products(100.0), product_bf16_gflops=products(100.0), forward_us=1.0, backward_us=1.0, optimizer_us=1.0, bf16_shape_us=0.0, atomic_ns=0.0, page_us=0.0, copy_gb_per_s=(10.0,) * 4, device="cpu",
         num_threads=1,
     )  # fmt: skip
     return dataclasses.replace(plain, **changed)
 
 
 def machine(*, gflops: float = 100.0, **changed: Any) -> Machine:
-    return Machine(peaks=peaks(gflops=gflops), rates=rates(**changed))
+    return Machine(peaks=peaks(gflops=gflops), rates=rates(product_gflops=products(gflops), **changed))
 
 
 def everywhere(value: float) -> tuple[tuple[float, ...], ...]:
@@ -155,10 +160,21 @@ def test_what_casts_cost_decides_on_amp(graph):
     dear = machine(cast_bf16=(1e4,) * len(NUMBERS))
     assert ratios(graph, dear)["amp"] < 0.7
     free = Machine(
-        peaks=dataclasses.replace(peaks(gflops=1e-3), matmul_bf16_gflops=peaks(gflops=1.0).copy_gb_per_s),
-        rates=rates(),
+        peaks=peaks(gflops=1e-3),
+        rates=rates(product_gflops=products(1e-3), product_bf16_gflops=products(1.0)),
     )
     assert ratios(graph, free)["amp"] > 3
+
+
+def test_compiled_code_scatters_by_atomic_additions(graph):
+    assert ratios(graph, machine(atomic_ns=1e4, num_threads=2))["compile"] < 0.1
+    assert (
+        ratios(graph, machine(atomic_ns=1e-3, num_threads=2))["compile"] > ratios(graph, machine())["compile"]
+    )
+
+
+def test_an_atomic_addition_has_a_measured_cost():
+    assert 0.1 < measure_atomic_ns() < 1e3
 
 
 def test_new_shapes_cost_a_sampled_bf16_step_alone(graph):

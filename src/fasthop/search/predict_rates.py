@@ -22,30 +22,40 @@ from fasthop.cache import cache_dir
 from fasthop.machine.fingerprint import machine_id
 from fasthop.search.cost import COPY_SIZES
 
-_SCHEMA_VERSION = 3
-WIDTHS = (1, 16, 128)
+_SCHEMA_VERSION = 5
+WIDTHS = (1, 8, 16, 128)
 """Channels of a row."""
 NUMBERS = (1 << 16, 1 << 20, (1 << 23) - (1 << 12), 1 << 24)
 """Numbers that an operator writes or adds up: 256 KB, 4 MB, 32 MB, 64 MB in float32. What is larger than 32 MB, glibc asks the
 system for each time, and its pages are cleared: an elementwise operator then takes up to ten times as long a number."""
+
+NARROW = (16, 64, 256)
+"""The least dimension of a matrix product."""
+KINDS = ("rows", "inner", "columns")
+"""Which of a product's dimensions is the least: a weight's gradient has few rows, a gradient of x few terms to a sum, a
+forward pass few columns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rates:
     """Nanoseconds a number, by operator; each tuple has an entry for each of NUMBERS, within it one for each of WIDTHS.
 
-    elementwise: `x * 2` into new memory, a number written (no widths). gather: `index_select` of random rows, a number
+    elementwise: `x * 2` into new memory, a number written (no widths); scaled: `x * v` with a v for each row. gather: `index_select` of random rows, a number
     written; gather_wide: by an index as wide as the rows, as the backward pass of a scatter has it. scatter: `scatter_add_` of a message into its target's row, a number read; index_add: the same by `index_add_`, which
     the backward pass of a gather is; scatter_max: by `scatter_reduce_` with "amax". spmm: torch's CSR product, a message
     (entry x channel); spmm_t: by the transpose that torch makes anew each time. sort: of int64. cast_bf16: float32 to bfloat16, a
     number. scatter_bf16: as scatter, in bfloat16 at the middle width. Those in bfloat16 are at twice the NUMBERS, so as many bytes.
+    product_gflops, product_bf16_gflops: of matrix products, an entry for each of KINDS and within it for each of NARROW: a product with
+    16 columns reaches two thirds of the machine's best here, one with 16 rows less than half.
     forward_us, backward_us, optimizer_us: microseconds of the framework's own work an operator in a step of a PyG model
     (dispatch, autograd, Python), by the phase of the step.
-    bf16_shape_us: what a bfloat16 product costs more where its shape is new. copy_gb_per_s: of copies of COPY_SIZES bytes
+    bf16_shape_us: what a bfloat16 product costs more where its shape is new. atomic_ns: an atomic addition on one thread, by which
+    compiled code adds rows up (0 on a GPU, whose eager code has them too). page_us: of a page of new memory that the system clears. copy_gb_per_s: of copies of COPY_SIZES bytes
     (see `measure_copy_rates`). device, num_threads: of the measurement.
     """
 
     elementwise: tuple[float, ...]
+    scaled: tuple[tuple[float, ...], ...]
     gather: tuple[tuple[float, ...], ...]
     gather_wide: tuple[tuple[float, ...], ...]
     scatter: tuple[tuple[float, ...], ...]
@@ -57,10 +67,14 @@ class Rates:
     cast_bf16: tuple[float, ...]
     gather_bf16: tuple[float, ...]
     scatter_bf16: tuple[float, ...]
+    product_gflops: tuple[tuple[float, ...], ...]
+    product_bf16_gflops: tuple[tuple[float, ...], ...]
     forward_us: float
     backward_us: float
     optimizer_us: float
     bf16_shape_us: float
+    atomic_ns: float
+    page_us: float
     copy_gb_per_s: tuple[float, ...]
     device: str
     num_threads: int
@@ -70,6 +84,13 @@ class Rates:
         table = getattr(self, operator)
         rows = [_between(WIDTHS, row, width) if isinstance(row, tuple) else row for row in table]
         return _between(NUMBERS, rows, numbers)
+
+    def gflops(self, rows: int, inner: int, columns: int, *, half: bool) -> float:
+        """What a matrix product [rows, inner] x [inner, columns] reaches. half: of bfloat16 numbers."""
+        table = self.product_bf16_gflops if half else self.product_gflops
+        sizes = (rows, inner, columns)
+        kind = sizes.index(min(sizes))
+        return _between(NARROW, table[kind], sizes[kind])
 
     @property
     def copy_rates(self) -> dict[int, float]:

@@ -11,6 +11,7 @@ import torch
 
 from fasthop.machine.peaks import MachinePeaks
 from fasthop.search.cost import copy_rate
+from fasthop.search.fresh_memory import PAGE_BYTES, fresh_bytes
 from fasthop.search.predict_rates import Rates
 from fasthop.search.predict_trace import BACKWARD, FORWARD, OPTIMIZER, Call, Shape
 
@@ -33,6 +34,7 @@ SPARSE = (
     "aten::addmm",
     "aten::mm",
 )
+SCALINGS = ("aten::mul", "aten::div", "aten::add", "aten::sub", "aten::mul_", "aten::div_")
 NOTHING = (
     "aten::empty",
     "aten::empty_like",
@@ -63,8 +65,9 @@ def step_ms(calls: Sequence[Call], machine: Machine, *, compiled: bool, new_shap
     compiled: what torch.compile makes of them. new_shapes: whether each step has other shapes, as sampled batches do.
     """
     run = joined(calls) if compiled else calls
-    ns = sum(_least_ns(call, machine, new_shapes=new_shapes) for call in run)
-    return (ns + framework_us(calls, machine.rates, compiled=compiled) * 1e3) / 1e6
+    ns = sum(_least_ns(call, machine, new_shapes=new_shapes, compiled=compiled) for call in run)
+    pages_us = fresh_bytes(run) / PAGE_BYTES * machine.rates.page_us
+    return (ns + (framework_us(calls, machine.rates, compiled=compiled) + pages_us) * 1e3) / 1e6
 
 
 def framework_us(calls: Sequence[Call], rates: Rates, *, compiled: bool) -> float:
@@ -128,8 +131,8 @@ def _is_masked(call: Call) -> bool:
     return masked or call.name in ("aten::nonzero", "aten::masked_select")
 
 
-def _least_ns(call: Call, machine: Machine, *, new_shapes: bool) -> float:
-    """Of an operator without its call."""
+def _least_ns(call: Call, machine: Machine, *, new_shapes: bool, compiled: bool = False) -> float:
+    """Of an operator without its call. compiled: as torch.compile writes it, whose additions of rows are atomic."""
     rates = machine.rates
     if call.is_view or call.name in NOTHING or not (call.reads or call.writes):
         return 0.0
@@ -148,6 +151,10 @@ def _least_ns(call: Call, machine: Machine, *, new_shapes: bool) -> float:
         return _rows_ns("gather_wide", call.writes[0], rates, half=half)
     source = max(call.reads, key=lambda shape: (shape.dtype.is_floating_point, shape.numel), default=None)
     by_mask = any(shape.dtype is torch.bool for shape in call.reads)
+    # Its C++ has torch's own scatter_add, but adds rows up (index_add) by itself; on one thread nothing needs to be atomic.
+    atomic = compiled and rates.num_threads > 1 and rates.atomic_ns > 0 and _in_model(call)
+    if atomic and source is not None and call.name in ADDERS and not by_mask:
+        return source.numel * rates.atomic_ns / rates.num_threads
     if source is not None and call.name in ADDERS and not by_mask:
         return _rows_ns("index_add", source, rates, half=half)
     if source is not None and call.name in SCATTERS:
@@ -157,8 +164,21 @@ def _least_ns(call: Call, machine: Machine, *, new_shapes: bool) -> float:
     if call.name == "aten::_to_copy" and half:
         numbers = call.writes[0].numel
         return numbers * rates.ns("cast_bf16", numbers / 2)
-    numbers = call.num_bytes / ELEMENT_BYTES
+    width = _scaled_width(call)
+    if width is not None:
+        return call.writes[0].numel * rates.ns("scaled", call.writes[0].numel, width)
+    # A number of two bytes takes as long as one of four: it is computed in float32 and rounded.
+    numbers = call.num_bytes / ELEMENT_BYTES * (2 if half else 1)
     return numbers * rates.ns("elementwise", numbers)
+
+
+def _scaled_width(call: Call) -> int | None:
+    """The width of rows that are each multiplied by, added to or divided by one number; None for any other operator."""
+    if call.name not in SCALINGS or not call.writes or len(call.writes[0].size) < 2 or len(call.reads) < 2:
+        return None
+    size = call.writes[0].size
+    narrow = any(len(shape.size) == len(size) and shape.size[-1] == 1 < size[-1] for shape in call.reads)
+    return size[-1] if narrow else None
 
 
 def _rows_ns(operator: str, rows: Shape, rates: Rates, *, half: bool) -> float:
@@ -174,7 +194,8 @@ def _rows_ns(operator: str, rows: Shape, rates: Rates, *, half: bool) -> float:
 def _product_ns(call: Call, machine: Machine, *, new_shapes: bool) -> float:
     peaks, rates = machine.peaks, machine.rates
     half = any(shape.dtype in (torch.bfloat16, torch.float16) for shape in call.reads)
-    gflops = (peaks.matmul_bf16_gflops if half else peaks.matmul_fp32_gflops).median
+    rows, inner, columns = call.product_sizes
+    gflops = rates.gflops(rows, inner, columns, half=half)
     move_ns = call.num_bytes / copy_rate(call.num_bytes, peaks, rates.copy_rates)
     new_ns = rates.bf16_shape_us * 1e3 if half and new_shapes else 0.0
     return max(call.flops / gflops, move_ns) + new_ns

@@ -84,6 +84,12 @@ class Call:
             return 2.0 * self.writes[0].numel * self._inner() if first is not None else 0.0
         return float(max((shape.numel for shape in (*self.reads, *self.writes)), default=0))
 
+    @property
+    def product_sizes(self) -> tuple[int, int, int]:
+        """(rows, terms of a sum, columns) of a matrix product; of a batch of them, of all their rows."""
+        columns = max(self.writes[0].size[-1], 1) if self.writes and self.writes[0].size else 1
+        return max(self.writes[0].numel // columns, 1) if self.writes else 1, max(self._inner(), 1), columns
+
     def _inner(self) -> int:
         """The dimension that a product sums over: sizes (n, k), (k, m), so n k * k m / (n m) is its square."""
         matrices = [shape for shape in self.reads if len(shape.size) > 1][-2:]
