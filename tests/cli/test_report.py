@@ -18,7 +18,12 @@ def test_it_prints_the_report_from_a_folder_or_a_file(folder, capsys):
     assert main(["report", str(folder)]) == 0
     printed = capsys.readouterr().out
     assert "no significant change" in printed
-    assert "What is best here" in printed
+    assert "Best here" in printed
+    assert "An epoch takes" in printed
+    assert main(["report", str(folder), "--full"]) == 0
+    full = capsys.readouterr()
+    assert "What is best here" in full.out
+    assert "--full" not in full.err
     assert main(["report", str(folder / "result.json")]) == 0
     assert capsys.readouterr().out == printed
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from fasthop.measure.compare import accuracy_difference
 from fasthop.measure.run import Accuracy, Interval
-from fasthop.report.explain import accuracy_difference, best, explanations, memory_change
+from fasthop.report.explain import best, explanations, memory_change
 from tests.report import results
 
 WORDS = {"sample": "Trains on sampled neighbours.", "compile": "Generates kernels."}

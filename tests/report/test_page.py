@@ -19,8 +19,9 @@ from fasthop.report.page.library import NoChartLibrary, chart_library
 from fasthop.report.page.page import page_html
 from fasthop.report.page.parts_figures import leaf_kinds, leaf_stages, stage_order
 from fasthop.report.page.reproduce import command, installation
-from fasthop.report.page.roofline_figure import machine_peaks, point
+from fasthop.report.page.roofline_figure import point
 from fasthop.report.page.sections import content
+from fasthop.report.peaks import peaks_of
 from fasthop.report.report import Report
 from tests.report import page_results, results
 
@@ -179,11 +180,11 @@ def test_a_point_of_the_roofline_is_work_over_time():
     assert place is not None
     assert place.intensity == pytest.approx(1.6e9 / 1.2e8)
     assert place.speed == pytest.approx(1.6e9 / 5.41e-3 / 1e9)
-    assert machine_peaks(result)["matmul_fp32_gflops"] == 141.0
+    assert peaks_of(result)["matmul_fp32_gflops"] == 141.0
     flat = replace(result, machine={**result.machine, "peaks": page_results.PEAKS["cpu"]})
-    assert machine_peaks(flat) == machine_peaks(result)
+    assert peaks_of(flat) == peaks_of(result)
     for broken in (None, 3, {"cpu": {"copy_gb_per_s": "fast"}}, {"copy_gb_per_s": {"median": None}}):
-        assert machine_peaks(replace(result, machine={**result.machine, "peaks": broken})) == {}
+        assert peaks_of(replace(result, machine={**result.machine, "peaks": broken})) == {}
 
 
 @pytest.mark.parametrize("kind", sorted(set(PAGES) - {"hostile"}))

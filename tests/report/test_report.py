@@ -68,7 +68,8 @@ def test_print_show_and_notebook(capsys):
 
 def test_rung_words_stand_in_text_and_file(tmp_path):
     report = Report(results.normal(), rung_words={"en": {"sample": "Samples."}, "zh": {"sample": "采样。"}})
-    assert "sample: Samples. An epoch" in report.text("en", 200)
+    assert "sample: Samples. An epoch" in report.text("en", 200, full=True)
+    assert "Samples." not in report.text("en", 200)
     report.save(tmp_path, "zh")
     assert "采样。每个 epoch" in (tmp_path / "summary.md").read_text(encoding="utf-8")
 

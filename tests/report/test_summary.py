@@ -11,16 +11,18 @@ from rich.cells import cell_len
 
 from fasthop.errors import InvalidConfig
 from fasthop.report.circumstances import machine_line, task_line, task_notes
-from fasthop.report.summary import fold, summary_markdown, summary_text
+from fasthop.report.explain import interpretation
+from fasthop.report.summary import brief_text, fold, summary_markdown, summary_text
 from tests.report import results
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize("kind", sorted(results.ALL))
 def test_text_fits_its_width(kind, lang):
-    text = summary_text(results.ALL[kind](), lang, width=80)
-    assert max(cell_len(line) for line in text.splitlines()) <= 80
-    assert "\x1b" not in text
+    for made in (summary_text, brief_text):
+        text = made(results.ALL[kind](), lang, width=80)
+        assert max(cell_len(line) for line in text.splitlines()) <= 80
+        assert "\x1b" not in text
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -29,7 +31,7 @@ def test_markdown_has_its_parts(kind, lang):
     result = results.ALL[kind]()
     text = summary_markdown(result, lang)
     assert text.startswith("# GCN")
-    assert text.count("\n## ") == 3
+    assert text.count("\n## ") == 3 + bool(interpretation(result, lang))
     assert text.count("\n### ") == len(result.runs)
     assert "(ladder.png)" in text
     assert "(ladder.png)" not in summary_markdown(result, lang, chart=None)

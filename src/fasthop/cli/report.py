@@ -15,11 +15,16 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "report",
         help="print the report of an earlier run again",
-        description="Prints the table and the interpretation of an earlier run again.",
+        description="Prints the table of an earlier run again, with what decides about each recipe; --full says all of it.",
         allow_abbrev=False,
     )
     parser.add_argument("source", metavar="RUN", help="a run folder, or its result.json")
     parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language (default: en)")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="with the whole task, what the ladder shows and a paragraph a recipe",
+    )
     parser.add_argument("--json", action="store_true", help="print result.json's text, and nothing else")
     parser.add_argument(
         "--redraw",
@@ -50,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(report.result.to_json() + "\n")
     else:
-        report.show()
+        report.show(full=args.full)
+        if not args.full:
+            sys.stderr.write(phrase("brief.in_full", args.lang, folder=args.source) + "\n")
     return 0
 
 

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from fasthop.measure.run import Result
 from fasthop.report.figures import size
-from fasthop.report.words import LANGUAGES, in_language, phrase
+from fasthop.report.words import LANGUAGES, in_language, line, phrase
 
 MODEL_NAMES = {"gcn": "GCN", "sage": "GraphSAGE", "gat": "GAT", "gin": "GIN"}
+SHORT_TASK = (
+    "data",
+    "model",
+    "num_nodes",
+    "num_edges",
+    "num_features",
+    "hidden",
+    "layers",
+    "epochs",
+    "seeds",
+    "batch_size",
+    "num_neighbors",
+)
 PACKAGES = ("python", "torch", "torch_geometric", "numba")
 
 
 def subject(result: Result) -> dict[str, str]:
     """The model and the graph of a task by name."""
-    model = str(result.task.get("model", "?"))
-    return {"model": MODEL_NAMES.get(model, model), "data": str(result.task.get("data", "?"))}
+    model = line(result.task.get("model", "?"))
+    return {"model": MODEL_NAMES.get(model, model), "data": line(result.task.get("data", "?"))}
 
 
 def task_line(result: Result, lang: str = "en") -> str:
@@ -27,8 +41,14 @@ def task_line(result: Result, lang: str = "en") -> str:
             continue
         text = _text(value)
         known = f"task.{key}" in LANGUAGES[lang]
-        parts.append(phrase(f"task.{key}", lang, value=text) if known else f"{key} {text}")
+        parts.append(phrase(f"task.{key}", lang, value=text) if known else f"{line(key)} {text}")
     return _joined(parts, lang)
+
+
+def short_task_line(result: Result, lang: str = "en") -> str:
+    """What decides most about the figures: the graph with its sizes, the model with its own, how long it trains."""
+    task = {key: value for key, value in result.task.items() if key in SHORT_TASK}
+    return task_line(dataclasses.replace(result, task=task), lang)
 
 
 def task_notes(result: Result, lang: str = "en") -> list[str]:
@@ -54,14 +74,29 @@ def machine_line(result: Result, lang: str = "en") -> str:
     parts += [phrase(f"machine.{key}", lang, value=value) for key, value in figures if value is not None]
     for gpu in machine.get("gpus") or ():
         names = (gpu.get("name"), _size(gpu.get("memory_bytes")), gpu.get("cuda") and f"CUDA {gpu['cuda']}")
-        parts.append(" ".join(str(name) for name in names if name))
+        parts.append(" ".join(line(name) for name in names if name))
     parts.append(
-        " ".join(str(system[key]) for key in ("system", "release", "architecture") if system.get(key))
+        " ".join(line(system[key]) for key in ("system", "release", "architecture") if system.get(key))
     )
-    parts += [f"{name} {versions[name]}" for name in PACKAGES if versions.get(name)]
+    parts += [f"{name} {line(versions[name])}" for name in PACKAGES if versions.get(name)]
     if machine.get("on_battery"):
         parts.append(phrase("machine.battery", lang))
     return _joined([part for part in parts if part], lang)
+
+
+def short_machine_line(result: Result, lang: str = "en") -> str:
+    """Processor or GPU, threads and torch."""
+    machine = result.machine
+    versions = _tree(machine, "versions")
+    short = {
+        "cpu": {"model": _tree(machine, "cpu").get("model")},
+        "threads": machine.get("threads"),
+        "memory_bytes": machine.get("memory_bytes"),
+        "gpus": machine.get("gpus"),
+        "versions": {"torch": versions.get("torch")},
+        "on_battery": machine.get("on_battery"),
+    }
+    return machine_line(dataclasses.replace(result, machine=short), lang)
 
 
 def _tree(machine: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -79,8 +114,8 @@ def _text(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, list | tuple):
-        return ",".join(str(entry) for entry in value)
-    return " ".join(str(value).split())
+        return ",".join(line(entry) for entry in value)
+    return line(value)
 
 
 def _joined(parts: list[str], lang: str) -> str:

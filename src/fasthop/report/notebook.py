@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fasthop.measure.run import Result
-from fasthop.report.explain import best, explanations
+from fasthop.report.explain import best, explanations, interpretation
 from fasthop.report.summary import title
 from fasthop.report.table import table_html
 from fasthop.report.words import check_lang, phrase
@@ -25,7 +25,8 @@ def notebook_html(
 
     check_lang(lang)
     picture = base64.b64encode(chart_bytes(result, lang)["png"]).decode("ascii")
-    told = "".join(
+    told = "".join(f"<p>{html.escape(text)}</p>" for text in interpretation(result, lang))
+    told += "".join(
         f"<p><b>{html.escape(name)}</b> {html.escape(text)}</p>"
         for name, text in explanations(result, lang, rung_words)
         if text

@@ -11,7 +11,7 @@ from typing import Any
 from fasthop.errors import InvalidConfig
 from fasthop.measure.run import Result
 from fasthop.report.files import make_folder, write_file
-from fasthop.report.summary import summary_markdown, summary_text
+from fasthop.report.summary import brief_text, summary_markdown, summary_text
 from fasthop.report.table import table_text
 from fasthop.report.words import check_lang
 
@@ -45,11 +45,16 @@ class Report:
         """The table with its remarks as text, at most `width` columns wide (the terminal's by default)."""
         return table_text(self.result, lang or self.lang, width)
 
-    def text(self, lang: str | None = None, width: int | None = None) -> str:
-        """Task, machine, table, what is best and a paragraph a recipe, as text without escape codes."""
-        return self._text(lang or self.lang, width, color=False)
+    def text(self, lang: str | None = None, width: int | None = None, *, full: bool = False) -> str:
+        """As text without escape codes: head, table, what decides about each recipe, and what is best, in about 30 lines.
 
-    def _text(self, lang: str, width: int | None, color: bool) -> str:
+        full: with all of task and machine, what the ladder shows as a whole, and a paragraph a recipe.
+        """
+        return self._text(lang or self.lang, width, color=False, full=full)
+
+    def _text(self, lang: str, width: int | None, *, color: bool, full: bool) -> str:
+        if not full:
+            return brief_text(self.result, lang, width, color)
         return summary_text(self.result, lang, self._rung_words.get(lang), width, color)
 
     def markdown(self, lang: str | None = None, chart: str | None = "ladder.png") -> str:
@@ -91,10 +96,10 @@ class Report:
         path = self.page_path
         return path is not None and webbrowser.open(path.resolve().as_uri())
 
-    def show(self, lang: str | None = None) -> None:
+    def show(self, lang: str | None = None, *, full: bool = False) -> None:
         """Prints `text` to standard output, in colour where that is a terminal."""
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        sys.stdout.write(self._text(lang or self.lang, None, color))
+        sys.stdout.write(self._text(lang or self.lang, None, color=color, full=full))
         sys.stdout.flush()
 
     def save(self, folder: Path | str, lang: str | None = None, *, page: bool = True) -> Path:

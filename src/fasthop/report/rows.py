@@ -8,7 +8,7 @@ from fasthop.measure.run import Result, Run
 from fasthop.report.circumstances import task_notes
 from fasthop.report.figures import MISSING, fixed, measured, number, seconds, size, span
 from fasthop.report.prediction import prediction_remark
-from fasthop.report.words import LANGUAGES, phrase
+from fasthop.report.words import LANGUAGES, line, phrase, sentences
 
 COLUMNS = (
     "recipe",
@@ -63,7 +63,7 @@ def exactness_word(run: Run, baseline: Run, lang: str) -> str:
     key = f"exactness.{run.exactness}"
     if run is baseline:
         return MISSING
-    return phrase(key, lang) if key in LANGUAGES[lang] else run.exactness
+    return phrase(key, lang) if key in LANGUAGES[lang] else line(run.exactness)
 
 
 def row(run: Run, baseline: Run, lang: str) -> Row:
@@ -88,7 +88,7 @@ def row(run: Run, baseline: Run, lang: str) -> Row:
         accuracy_cell = (fixed(accuracy.mean), f"± {fixed(accuracy.std)}")
     return Row(
         cells={
-            "recipe": (run.name,),
+            "recipe": (line(run.name),),
             "exactness": (exactness_word(run, baseline, lang),),
             "steps": (MISSING if run.num_steps_per_epoch is None else f"{run.num_steps_per_epoch:,}",),
             "time": (number(time.median), span(time)) if time else (MISSING,),
@@ -141,4 +141,19 @@ def remarks(result: Result, lang: str) -> list[str]:
     if len({run.num_steps_per_epoch for run in shown if run.num_steps_per_epoch}) > 1:
         lines.append(phrase("table.steps", lang))
     lines += prediction_remark(result, lang)
+    return lines
+
+
+def brief_remarks(result: Result, lang: str) -> list[str]:
+    """The lines below a brief table: that something is missing, and how to read it."""
+    lines = []
+    if measured(result.baseline.time_per_epoch_ms) is None:
+        lines.append(phrase("table.no_baseline", lang))
+    if not result.finished:
+        lines.append(phrase("table.unfinished", lang))
+    if any(has_figures(run) for run in result.runs):
+        parts = [phrase("brief.legend", lang)]
+        if result.target_accuracy is not None:
+            parts.append(phrase("brief.target", lang, target=fixed(result.target_accuracy)))
+        lines.append(sentences(parts, lang))
     return lines

@@ -1,7 +1,8 @@
 """The table of a Result: for a terminal of any width, as Markdown and as HTML.
 
 On a terminal the first layout that fits is taken: everything on one line; intervals below their
-figures; exactness and steps below the recipe's name as well; and else one block a recipe.
+figures; exactness and steps below the recipe's name as well; and else one block a recipe. A brief table keeps to one line
+a recipe, and leaves columns out before it goes over to the others.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from fasthop.measure.run import Result
 from fasthop.report.figures import MISSING
-from fasthop.report.rows import COLUMNS, Row, header, header_line, remarks, rows
+from fasthop.report.rows import COLUMNS, Row, brief_remarks, header, header_line, remarks, rows
 from fasthop.report.words import check_lang, phrase
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 STYLES = {"faster": "green", "slower": "yellow", "same": "dim", "alone": ""}
 LEFT = ("recipe", "exactness")
 PIPED_WIDTH = 120
+LEFT_OUT = (("first", "exactness"), ("compile",), ("steps",), ("memory",))
+"""What a brief table leaves out, in this order, until it fits on one line a recipe."""
 
 
 def terminal_width() -> int:
@@ -33,8 +36,11 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
 
 
-def table_text(result: Result, lang: str = "en", width: int | None = None, color: bool = False) -> str:
-    """The table and the remarks below it as text of at most `width` columns.
+def table_text(
+    result: Result, lang: str = "en", width: int | None = None, color: bool = False, *, is_brief: bool = False
+) -> str:
+    """The table and the remarks below it as text of at most `width` columns. is_brief: one line a recipe where that fits,
+    and few remarks.
 
     Without `color` it holds no escape codes and no trailing blanks. Raises InvalidConfig for an
     unknown language.
@@ -44,9 +50,10 @@ def table_text(result: Result, lang: str = "en", width: int | None = None, color
     console, buffer = _console(width, color)
     shown = rows(result, lang)
     if shown:
-        console.print(_layout(shown, lang, console))
-        console.print()
-    for line in remarks(result, lang):
+        console.print(_layout(shown, lang, console, is_brief=is_brief))
+        if not is_brief:
+            console.print()
+    for line in (brief_remarks if is_brief else remarks)(result, lang):
         console.print(line, highlight=False, markup=False, soft_wrap=False)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
@@ -67,15 +74,27 @@ def _console(width: int, color: bool) -> tuple[Console, io.StringIO]:
     return console, buffer
 
 
-def _layout(shown: list[Row], lang: str, console: Console) -> Table:
-    from rich.measure import Measurement
-
-    for stacked, joined in ((False, False), (True, False), (True, True)):
-        table = _table(shown, lang, stacked=stacked, joined=joined)
-        needed = Measurement.get(console, console.options.update(width=10_000, max_width=10_000), table)
-        if needed.maximum <= console.width:
+def _layout(shown: list[Row], lang: str, console: Console, *, is_brief: bool) -> Table:
+    tables = [
+        _table(shown, lang, stacked=s, joined=j) for s, j in ((False, False), (True, False), (True, True))
+    ]
+    if is_brief:
+        left_out: tuple[str, ...] = ()
+        brief = []
+        for names in LEFT_OUT:
+            left_out += names
+            brief.append(_table(shown, lang, stacked=False, joined=False, left_out=left_out, is_dense=True))
+        tables = brief + tables
+    for table in tables:
+        if _width(table, console) <= console.width:
             return table
     return _blocks(shown, lang)
+
+
+def _width(table: Table, console: Console) -> int:
+    from rich.measure import Measurement
+
+    return Measurement.get(console, console.options.update(width=10_000, max_width=10_000), table).maximum
 
 
 def _lines(row: Row, column: str, stacked: bool) -> str:
@@ -87,15 +106,25 @@ def _lines(row: Row, column: str, stacked: bool) -> str:
     return "\n".join(cell)
 
 
-def _table(shown: list[Row], lang: str, *, stacked: bool, joined: bool) -> Table:
+def _table(
+    shown: list[Row],
+    lang: str,
+    *,
+    stacked: bool,
+    joined: bool,
+    left_out: tuple[str, ...] = (),
+    is_dense: bool = False,
+) -> Table:
+    """is_dense: as narrow as one line a recipe can be."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    columns = [name for name in COLUMNS if not (joined and name in ("exactness", "steps"))]
+    left_out += ("exactness", "steps") if joined else ()
+    columns = [name for name in COLUMNS if name not in left_out]
     table = Table(
         box=box.SIMPLE_HEAD,
-        padding=(0, 0 if joined else 1),
+        padding=(0, 0 if joined or is_dense else 1),
         collapse_padding=True,
         pad_edge=False,
         show_edge=False,
@@ -103,7 +132,7 @@ def _table(shown: list[Row], lang: str, *, stacked: bool, joined: bool) -> Table
     )
     for name in columns:
         table.add_column(
-            Text("\n".join(header(name, lang)) if stacked else header_line(name, lang)),
+            Text("\n".join(header(name, lang)) if stacked or is_dense else header_line(name, lang)),
             justify="left" if name in LEFT else "right",
             no_wrap=True,
             vertical="top",

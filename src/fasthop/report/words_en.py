@@ -188,7 +188,7 @@ PHRASES: dict[str, str] = {
     "phase.waiting": "waiting",
     "progress.start": "Measuring {count} recipes: {names}",
     "progress.done": "done",
-    "progress.saved": "Saved in {folder}",
+    "progress.saved": "Saved in {folder}; in full: fasthop report {folder} --full",
     # the command line
     "cli.interrupted": "Stopped. What was measured until then is saved in {folder}.",
     "cli.interrupted_empty": "Stopped before anything was measured.",

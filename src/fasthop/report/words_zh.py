@@ -161,7 +161,7 @@ PHRASES: dict[str, str] = {
     "phase.waiting": "等待",
     "progress.start": "共测量 {count} 个方案：{names}",
     "progress.done": "完成",
-    "progress.saved": "已保存到 {folder}",
+    "progress.saved": "已保存到 {folder}；完整报告：fasthop report {folder} --full",
     # the command line
     "cli.interrupted": "已停止。此前测到的结果保存在 {folder}。",
     "cli.interrupted_empty": "已停止，尚未测到任何结果。",

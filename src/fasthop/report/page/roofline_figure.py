@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fasthop.measure.run import Result, Run
-from fasthop.report.figures import is_measured, measured, number, size
+from fasthop.report.figures import measured, number, size
 from fasthop.report.page.figure import Figure, tip
 from fasthop.report.page.ladder_figures import recipe_names
 from fasthop.report.page.specs import POINTED, log_axis, log_scale, recipe_color
+from fasthop.report.peaks import peaks_of
 from fasthop.report.rows import header_line
 from fasthop.report.words import phrase
 
@@ -37,29 +38,6 @@ def point(run: Run) -> Point | None:
     )
 
 
-def machine_peaks(result: Result) -> dict[str, float]:
-    """The machine's peaks by name, of the task's device, where the result has them: in `machine["peaks"]`, as
-    `MachinePeaks` has its fields, or such by device."""
-    peaks = result.machine.get("peaks")
-    if not isinstance(peaks, Mapping):
-        return {}
-    of_device = peaks.get(str(result.task.get("device", "cpu")))
-    if isinstance(of_device, Mapping):
-        peaks = of_device
-    found = {}
-    for name in (*SLOPES, *CEILINGS):
-        value: Any = peaks.get(name)
-        value = value.get("median") if isinstance(value, Mapping) else value
-        if (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and is_measured(value)
-            and value > 0
-        ):
-            found[name] = float(value)
-    return found
-
-
 def roofline_figure(result: Result, lang: str) -> Figure | None:
     """The plot; None where no recipe has its work counted."""
     points = {
@@ -69,7 +47,7 @@ def roofline_figure(result: Result, lang: str) -> Figure | None:
     }
     if not points:
         return None
-    peaks = machine_peaks(result)
+    peaks = {name: peak for name, peak in peaks_of(result).items() if name in {**SLOPES, **CEILINGS}}
     data, rows = [], []
     for name, place in points.items():
         fields = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fasthop.errors import FasthopError
 from fasthop.measure.run import Result, Run
 from fasthop.report.circumstances import machine_line, task_line
-from fasthop.report.explain import best, explanations
+from fasthop.report.explain import best, explanations, interpretation
 from fasthop.report.figures import seconds
 from fasthop.report.page.curves_figure import curves_figure
 from fasthop.report.page.figure import Figure
@@ -79,6 +79,7 @@ def content(result: Result, lang: str, rung_words: Mapping[str, str] | None) -> 
     page = Content(lang)
     page.add("best", phrase("head.best", lang), [paragraph(best(result, lang), class_="lead")])
     page.add("ladder", phrase("page.ladder", lang), _ladder(page, result))
+    page.add("whole", phrase("head.whole", lang), map(paragraph, interpretation(result, lang)))
     page.add("curves", phrase("page.curves", lang), [page.drawn(curves_figure(result, lang))])
     page.add("stages", phrase("page.stages", lang), [page.drawn(stages_figure(result, lang))])
     page.add("kinds", phrase("page.kinds", lang), [page.drawn(kinds_figure(result, lang))])
