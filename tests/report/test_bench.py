@@ -104,7 +104,7 @@ def test_what_fails_leaves_no_empty_folder_and_closes_its_progress(monkeypatch, 
 
 
 def test_the_rungs_own_words_come_with_the_report(asked):
-    text = bench(lang="en").text("en", 200)
+    text = bench(lang="en").text("en", 200, full=True)
     from fasthop.rewrites.ladder import RUNGS
 
     sample = next(rung for rung in RUNGS if rung.name == "sample")
