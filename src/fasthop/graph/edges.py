@@ -89,7 +89,7 @@ def num_nodes_of(data: Data, edges: Edges | None = None) -> int:
         with contextlib.suppress(TypeError):  # NumPy's integers and the like; what is none is named below
             value = value if isinstance(value, bool) else operator.index(value)
         check_num_nodes(value)
-        return value
+        return int(value)
     x: Any = data.get("x")
     if hasattr(x, "dim") and x.dim() > 0:  # a tensor, or torch_sparse's SparseTensor
         return int(x.size(0))

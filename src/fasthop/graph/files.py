@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from fasthop.errors import GraphNotFound, InvalidGraph
+from fasthop.graph.kinds import heterogeneous
 
 SUFFIXES = (".pt", ".pth")
 
@@ -41,6 +42,8 @@ def data_from_file(path: Path, *, unsafe: bool = False) -> Any:
         if slices is not None and slices:
             raise InvalidGraph(f"{path} holds several graphs of a PyG dataset; fasthop trains on one graph.")
     if isinstance(content, dict):
+        if any(isinstance(key, tuple) and len(key) == 3 for key in content):
+            raise heterogeneous(f"{path} holds the dict of a HeteroData", f"{path} 是 HeteroData 的字典")
         if "edge_index" not in content and "adj_t" not in content:
             raise InvalidGraph(
                 f"{path} holds a dict with {sorted(map(str, content))[:8]} and neither edge_index nor adj_t."
@@ -61,9 +64,10 @@ def data_from_file(path: Path, *, unsafe: bool = False) -> Any:
 def _pyg_classes() -> list[Any]:
     """The classes that a saved Data is made of. PyG tells torch of Data alone, so that torch.load refuses
     its parts; none of them does more than hold what it is given."""
-    from torch_geometric.data import data, storage
+    from torch_geometric.data import data, hetero_data, storage
 
     return [
+        hetero_data.HeteroData,
         data.DataEdgeAttr,
         data.DataTensorAttr,
         storage.BaseStorage,

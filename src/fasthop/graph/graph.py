@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +102,84 @@ class Graph:
             undirected=undirected,
         )
         return graph_from_data(data, options)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: Any,
+        *,
+        x: str | Sequence[str] = "x",
+        y: str = "y",
+        weight: str = "weight",
+        **options: Any,
+    ) -> Graph:
+        """A NetworkX graph as a checked Graph. Nodes are numbered in its order and keep their names in node_ids; an
+        undirected graph gives both directions of each edge, a multigraph its parallel edges.
+
+        x: the nodes' attribute with their features, or several, laid side by side. y: that with the labels (numbers,
+        words, or lists of 0 and 1). weight: the edges' attribute with their weights; all edges have it or none.
+        Attributes split ("train", "val", "test") or train_mask, val_mask, test_mask of the nodes are the split.
+        options: as in `from_data`. Raises InvalidGraph for a fault.
+        """
+        from fasthop.graph.convert import ReadOptions, graph_from_data
+        from fasthop.graph.fault import Faults
+        from fasthop.graph.python_graphs import data_from_networkx
+
+        faults = Faults()
+        data = data_from_networkx(graph, x=x, y=y, weight=weight, faults=faults)
+        return graph_from_data(data, ReadOptions(**options), faults)
+
+    @classmethod
+    def from_scipy(
+        cls,
+        adj: Any,
+        *,
+        y: Any,
+        x: Any = None,
+        train_mask: Any = None,
+        val_mask: Any = None,
+        test_mask: Any = None,
+        node_ids: Any = None,
+        **options: Any,
+    ) -> Graph:
+        """A SciPy sparse matrix [N, N] as a checked Graph: the entry [i, j] is an edge i -> j, and its value the edge's
+        weight, unless all are 1.
+
+        y, masks: as in `from_data`, arrays or tensors. x: [N, F], an array, a tensor or a sparse matrix.
+        options: as in `from_data`. Raises InvalidGraph for a matrix that is not square, or another fault.
+        """
+        from fasthop.graph.convert import ReadOptions, graph_from_data
+        from fasthop.graph.fault import Faults
+        from fasthop.graph.matrices import data_from_scipy
+
+        faults = Faults()
+        masks = {"train_mask": train_mask, "val_mask": val_mask, "test_mask": test_mask}
+        data = data_from_scipy(adj, {"x": x, "y": y, "node_ids": node_ids, **masks}, faults)
+        return graph_from_data(data, ReadOptions(**options), faults)
+
+    @classmethod
+    def from_dgl(
+        cls,
+        graph: Any,
+        *,
+        x: str | None = None,
+        y: str | None = None,
+        weight: str | None = None,
+        **options: Any,
+    ) -> Graph:
+        """A homogeneous DGLGraph as a checked Graph: edges by their ids, ndata and edata under their own names.
+
+        x, y: the keys in ndata of the features and the labels; feat or x, and label or y, where they are None.
+        weight: the key in edata of the edges' weights. options: as in `from_data`.
+        Raises InvalidGraph for several types of nodes or edges, or another fault.
+        """
+        from fasthop.graph.convert import ReadOptions, graph_from_data
+        from fasthop.graph.fault import Faults
+        from fasthop.graph.python_graphs import data_from_dgl
+
+        faults = Faults()
+        data = data_from_dgl(graph, x=x, y=y, weight=weight, faults=faults)
+        return graph_from_data(data, ReadOptions(**options), faults)
 
     def to_data(self) -> Data:
         """The graph as a PyG `Data`: edge_index int64 in the user's order, extras under their names.

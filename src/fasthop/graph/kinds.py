@@ -75,3 +75,12 @@ def heterogeneous(en: str, zh: str) -> Exception:
         f"{zh}，含多种类型的节点或边；fasthop 只训练单一类型的图。",
         ("data.to_homogeneous() may help.", "可尝试 data.to_homogeneous()。"),
     )
+
+
+def is_attribute_name(name: object) -> bool:
+    """Whether a Data may hold an extra under the name: none of its methods, nothing private."""
+    from torch_geometric.data import Data
+
+    if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+        return False
+    return name in ("edge_attr", "edge_weight", "pos", "time") or not hasattr(Data, name)

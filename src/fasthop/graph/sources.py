@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,12 @@ import torch
 
 from fasthop.errors import GraphNotFound, InvalidConfig
 from fasthop.graph.check import values_of
+from fasthop.graph.fault import Faults
 from fasthop.graph.files import SUFFIXES
 from fasthop.graph.graph import Graph
 from fasthop.graph.note import note
+from fasthop.graph.parts import Parts
+from fasthop.graph.table import TABLE_SUFFIXES
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -36,18 +39,24 @@ NAMES = (
 
 
 def load_graph(
-    data: str | os.PathLike[str] | Data | Graph,
+    data: str | os.PathLike[str] | Data | Graph | Any,
     *,
+    nodes: str | os.PathLike[str] | None = None,
+    undirected: bool = False,
     root: str | os.PathLike[str] | None = None,
     split: int | str | None = None,
     transform: str | None = None,
     seed: int = 0,
     unsafe: bool = False,
 ) -> Graph:
-    """A checked Graph from a name (`NAMES`), a .pt file of a PyG Data, or a Data itself.
+    """A checked Graph from a name (`NAMES`), a file, or an object: a PyG Data, a NetworkX graph, a DGLGraph.
 
+    data: a path's ending says what it is: .pt (torch.save of a Data), .npz (`npz.data_from_npz` lists the
+        layouts), .csv, .tsv or .parquet (an edge list, with `nodes`); or a folder with edges.csv and nodes.csv.
+    nodes: the table of the nodes that an edge list goes with.
+    undirected: add the reverse of each edge that lacks one, with its weight.
     root: where the files of a named data set lie, or go.
-    split: a column of masks [N, S], "random" or percentages; see `Graph.from_data`.
+    split: a column of masks [N, S], "random", "per-class:20/500/1000" or percentages; see `Graph.from_data`.
     transform: "normalize_features" divides each row of x by its sum, as PyG's NormalizeFeatures.
     seed: for what is drawn: a synthetic graph, a split.
     unsafe: let a .pt file unpickle any object, which runs whatever code it carries.
@@ -56,13 +65,136 @@ def load_graph(
     """
     if transform is not None and transform not in TRANSFORMS:
         raise InvalidConfig(f"transform is {transform!r}; known is {', '.join(TRANSFORMS)}.")
-    place = None if root is None else Path(root).expanduser()
-    if place is not None and not place.is_dir():
-        raise GraphNotFound(f"root {place} is no folder.")
-    if isinstance(split, str) and split.isdecimal():
-        split = int(split)  # as it comes from a command line
-    graph = _graph(data, place, split, seed, unsafe)
+    source = Source(
+        data=data, nodes=nodes, undirected=undirected, root=root, split=split, seed=seed, unsafe=unsafe
+    )
+    graph = source.graph()
     return normalized(graph) if transform else graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What a graph is read from, and how; `load_graph` says what each field means."""
+
+    data: Any
+    nodes: str | os.PathLike[str] | None = None
+    undirected: bool = False
+    root: str | os.PathLike[str] | None = None
+    split: int | str | None = None
+    seed: int = 0
+    unsafe: bool = False
+
+    def graph(self) -> Graph:
+        """The graph. Raises at its first fault."""
+        faults = Faults()
+        whole = self._whole()
+        if whole is None:
+            return self._parts(faults).graph(faults)
+        if not self.undirected:
+            return whole
+        parts = Parts.of(whole)
+        parts.make_undirected(faults)
+        return replace(parts.graph(faults), notes=(*whole.notes, *faults.notes))
+
+    def parts(self, faults: Faults) -> Parts:
+        """The graph's parts; with `faults` that collect, those without a fault."""
+        whole = self._whole()
+        if whole is None:
+            return self._parts(faults)
+        for said in whole.notes:
+            faults.note("named", said["en"], said["zh"])
+        parts = Parts.of(whole)
+        if self.undirected:
+            parts.make_undirected(faults)
+        return parts
+
+    def _whole(self) -> Graph | None:
+        """The graph of a name, and a Graph itself; None for what is read part by part."""
+        place = None if self.root is None else Path(self.root).expanduser()
+        if place is not None and not place.is_dir():
+            raise GraphNotFound(f"root {place} is no folder.")
+        if self.nodes is not None and self._path() is None:
+            raise InvalidConfig("nodes goes with an edge list: a .csv, .tsv or .parquet file.")
+        if isinstance(self.data, Graph):
+            return _resplit(self.data, self._split, self.seed)
+        if not isinstance(self.data, str | os.PathLike) or self._path() is not None:
+            return None
+        return _named(os.fspath(self.data), place, self._split, self.seed)
+
+    @property
+    def _split(self) -> int | str | None:
+        if isinstance(self.split, str) and self.split.isdecimal():
+            return int(self.split[:9])  # as it comes from a command line
+        return self.split
+
+    def _path(self) -> Path | None:
+        """The file or folder that holds the graph; None for a name."""
+        if not isinstance(self.data, str | os.PathLike):
+            return None
+        text = os.fspath(self.data)
+        path = Path(text).expanduser()
+        if text.lower().endswith((*SUFFIXES, ".npz", *TABLE_SUFFIXES)):
+            return path
+        # A folder is a graph only where it has tables, so that one named like a data set does not hide it.
+        has_tables = any(
+            (path / f"{stem}{s}").is_file() for stem in ("edges", "nodes") for s in TABLE_SUFFIXES
+        )
+        return path if has_tables or (text.endswith(("/", os.sep)) and path.is_dir()) else None
+
+    def _parts(self, faults: Faults) -> Parts:
+        from fasthop.graph.convert import ReadOptions, parts_of_data
+
+        path = self._path()
+        data = None
+        with faults.part():
+            data = self._object(faults) if path is None else self._file(path, faults)
+        name = "data" if path is None else (path.resolve().name if path.is_dir() else path.stem)
+        if data is None:
+            return Parts(name=name)
+        options = ReadOptions(name=name, split=self._split, seed=self.seed, undirected=self.undirected)
+        return parts_of_data(data, options, faults)
+
+    def _file(self, path: Path, faults: Faults) -> Any:
+        suffix = path.suffix.lower()
+        nodes = None if self.nodes is None else Path(self.nodes).expanduser()
+        if path.is_dir() and suffix not in TABLE_SUFFIXES:
+            from fasthop.graph.tables import data_from_tables, tables_in
+
+            edges, own = tables_in(path)
+            return data_from_tables(edges, nodes or own, faults)
+        if suffix in TABLE_SUFFIXES:
+            from fasthop.graph.tables import data_from_tables
+
+            return data_from_tables(path, nodes, faults)
+        if nodes is not None:
+            raise InvalidConfig("nodes goes with an edge list: a .csv, .tsv or .parquet file.")
+        if suffix == ".npz":
+            from fasthop.graph.npz import data_from_npz
+
+            return data_from_npz(path, faults)
+        from fasthop.graph.files import data_from_file
+
+        return data_from_file(path, unsafe=self.unsafe)
+
+    def _object(self, faults: Faults) -> Any:
+        from fasthop.graph.python_graphs import data_from_dgl, data_from_networkx, is_dgl, is_networkx
+
+        if is_networkx(self.data):
+            return data_from_networkx(
+                self.data, x="x", y=_labels_key(self.data), weight="weight", faults=faults
+            )
+        if is_dgl(self.data):
+            return data_from_dgl(self.data, x=None, y=None, weight=None, faults=faults)
+        if hasattr(self.data, "tocoo") and hasattr(self.data, "shape"):
+            from fasthop.graph.matrices import data_from_scipy
+
+            return data_from_scipy(self.data, {}, faults)
+        return self.data
+
+
+def _labels_key(graph: Any) -> str:
+    """The attribute that holds the labels: y, else label."""
+    return "y" if any("y" in attributes for _, attributes in graph.nodes(data=True)) else "label"
 
 
 def normalized(graph: Graph) -> Graph:
@@ -103,17 +235,7 @@ def _normalized_sparse(x: torch.Tensor) -> torch.Tensor:
     return torch.sparse_coo_tensor(x._indices(), values, x.shape, is_coalesced=x.is_coalesced())
 
 
-def _graph(data: Any, root: Path | None, split: int | str | None, seed: int, unsafe: bool) -> Graph:
-    if isinstance(data, Graph):
-        return _resplit(data, split, seed)
-    if not isinstance(data, str | os.PathLike):
-        return Graph.from_data(data, split=split, seed=seed)
-    text = os.fspath(data)
-    if text.endswith(SUFFIXES):
-        from fasthop.graph.files import data_from_file
-
-        path = Path(text).expanduser()
-        return Graph.from_data(data_from_file(path, unsafe=unsafe), split=split, seed=seed, name=path.stem)
+def _named(text: str, root: Path | None, split: int | str | None, seed: int) -> Graph:
     kind, _, rest = text.partition(":")
     if text == "cora":
         from fasthop.graph.bundled import bundled_cora
@@ -131,7 +253,7 @@ def _graph(data: Any, root: Path | None, split: int | str | None, seed: int, uns
         return planetoid_graph(rest, root=root, split=split, seed=seed)
     if kind == "pyg" and rest:
         if rest.startswith("Planetoid/"):
-            return _graph(f"planetoid:{rest.removeprefix('Planetoid/')}", root, split, seed, unsafe)
+            return _named(f"planetoid:{rest.removeprefix('Planetoid/')}", root, split, seed)
         from fasthop.graph.pyg_datasets import pyg_graph
 
         return pyg_graph(rest, root=root, split=split, seed=seed)
@@ -164,5 +286,12 @@ def _unknown(text: str) -> str:
     near = difflib.get_close_matches(text.lower(), by_lower, n=1, cutoff=0.6)
     hint = f" Did you mean {by_lower[near[0]]}?" if near else ""
     if text and Path(text).expanduser().exists():
-        hint = f" A file or folder of that name is there; a graph's file ends in {' or '.join(SUFFIXES)}."
-    return f"There is no graph {text!r}.{hint} Known are {', '.join(NAMES)}, and the path of a .pt file of a PyG Data."
+        endings = (*SUFFIXES, ".npz", *TABLE_SUFFIXES)
+        hint = (
+            f" A file or folder of that name is there; a graph's file ends in {', '.join(endings)}, and its folder "
+            "holds edges.csv and nodes.csv."
+        )
+    return (
+        f"There is no graph {text!r}.{hint} Known are {', '.join(NAMES)}, and the path of a .pt file of a PyG Data, "
+        "of an .npz file, or of an edge list in .csv, .tsv or .parquet."
+    )
