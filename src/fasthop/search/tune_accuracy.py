@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Sequence
@@ -88,10 +89,16 @@ def judge_accuracy(baseline: Sequence[float], plan: Sequence[float], *, max_drop
     The interval is Student's t of the differences (paired: a seed gives both sides the same parameters to start from).
     """
     pairs = [(a, b) for a, b in zip(baseline, plan, strict=False) if math.isfinite(a) and math.isfinite(b)]
-    sides = {"baseline": tuple(a for a, _ in pairs), "plan": tuple(b for _, b in pairs)}
     count = len(pairs)
+    undecided = AccuracyVerdict(
+        decision=UNDECIDED,
+        max_drop=max_drop,
+        num_seeds=count,
+        baseline=tuple(a for a, _ in pairs),
+        plan=tuple(b for _, b in pairs),
+    )
     if count < 2:
-        return AccuracyVerdict(decision=UNDECIDED, max_drop=max_drop, num_seeds=count, **sides)
+        return undecided
     differences = [b - a for a, b in pairs]
     mean, std = statistics.mean(differences), statistics.stdev(differences)
     half = _half_width(std, count)
@@ -103,14 +110,7 @@ def judge_accuracy(baseline: Sequence[float], plan: Sequence[float], *, max_drop
     else:
         decision = UNDECIDED
     needed = seeds_to_decide(mean, std, max_drop) if decision == UNDECIDED else None
-    return AccuracyVerdict(
-        decision=decision,
-        max_drop=max_drop,
-        num_seeds=count,
-        difference=interval,
-        needed_seeds=needed,
-        **sides,
-    )
+    return dataclasses.replace(undecided, decision=decision, difference=interval, needed_seeds=needed)
 
 
 def seeds_to_decide(mean: float, std: float, max_drop: float) -> int | None:
