@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fasthop.report.bench import bench
     from fasthop.report.report import Report
     from fasthop.search.accelerate import accelerate
+    from fasthop.search.training import train
     from fasthop.train.neighbor_loader import NeighborLoader
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ _HOMES = {
     "bench": "fasthop.report.bench",
     "load_graph": "fasthop.graph.sources",
     "profile": "fasthop.measure.profile",
+    "train": "fasthop.search.training",
 }
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "bench",
     "load_graph",
     "profile",
+    "train",
 ]
 
 

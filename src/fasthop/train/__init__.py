@@ -1,1 +1,24 @@
-"""Training: the task, the setup that rungs rewrite, batches, the step, the loop and evaluation."""
+"""Training: the task, the setup that rungs rewrite, batches, the step, the loop and evaluation.
+
+The package's name is that of the public function `fasthop.train` as well: importing any of its modules binds the package to
+that name. So the package itself can be called, and is the function then.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _Callable(ModuleType):
+    """`fasthop.train(...)`, whichever was imported first."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        import importlib
+
+        # By name: the floor of training does not know the one above it, and only whoever calls asks for it.
+        return importlib.import_module("fasthop.search.training").train(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Callable
