@@ -7,9 +7,8 @@
 What a document may hold, in HTML comments that a reader does not see:
 
     <!-- output of: COMMAND -->           the fenced block below is what the command prints
-    <!-- output of: COMMAND; short -->    a report's head, table and what is best; [...] for the rest
     <!-- recorded output of: COMMAND -->  the same for output with times in it, which differs each time
-    <!-- said of: RECIPE -->...<!-- end -->  the report's sentences on one recipe; `best` for the best
+    <!-- said of: RECIPE -->...<!-- end -->  the report's sentences on one recipe; `best` for the best, `whole` for the ladder
     <!--v:RECIPE.FIGURE-->...<!--/v-->    one figure of the run, see `figures`
 
 `tests/test_docs.py` checks that refreshing changes nothing. The language is the document's: zh where its name says so.
@@ -33,13 +32,12 @@ from fasthop.cli.main import main as fasthop_command
 from fasthop.measure.run import Run
 from fasthop.report.chart import chart_bytes
 from fasthop.report.circumstances import machine_line
-from fasthop.report.explain import best, explanations
+from fasthop.report.explain import best, explanations, interpretation
 from fasthop.report.figures import fixed, measured, number, seconds, size
 from fasthop.report.files import write_file
 from fasthop.report.report import Report
-from fasthop.report.rows import change, remarks, row
+from fasthop.report.rows import change, row
 from fasthop.report.rung_words import rung_words
-from fasthop.report.words import phrase
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = Path("docs/cora")
@@ -52,10 +50,9 @@ DOCUMENTS = (
 )
 # What a code block shows on GitHub without a scroll bar.
 COLUMNS = 100
-ELLIPSIS = "[...]"
 
 BLOCK = re.compile(
-    r"<!-- (?P<kind>(?:recorded )?output of): (?P<command>[^;\n]*?)(?P<short>; short)? -->\n"
+    r"<!-- (?P<kind>(?:recorded )?output of): (?P<command>[^;\n]*?) -->\n"
     r"```text\n(?P<body>.*?)```\n",
     re.DOTALL,
 )
@@ -91,13 +88,12 @@ def refreshed(text: str, lang: str, *, record: bool = False) -> str:
     report = load(lang)
     values = figures(report, lang)
     said = dict(explanations(report.result, lang)) | {"best": best(report.result, lang)}
+    said["whole"] = "\n>\n> ".join(interpretation(report.result, lang))
 
     def block(match: re.Match[str]) -> str:
         if match["kind"] != "output of" and not record:
             return match[0]
         printed = output(match["command"])
-        if match["short"]:
-            printed = shortened(printed, report, lang)
         start = match.start("body") - match.start()
         return f"{match[0][:start]}{printed}```\n"
 
@@ -106,20 +102,6 @@ def refreshed(text: str, lang: str, *, record: bool = False) -> str:
         lambda match: f"<!-- said of: {match['name']} -->\n> {said[match['name']]}\n<!-- end -->\n", text
     )
     return VALUE.sub(lambda match: f"<!--v:{match['key']}-->{values[match['key']]()}<!--/v-->", text)
-
-
-def shortened(printed: str, report: Report, lang: str) -> str:
-    """A printed report without its remarks and its paragraphs on single recipes.
-
-    Raises ValueError where these are not found.
-    """
-    paragraphs = printed.rstrip("\n").split("\n\n")
-    starts = (remarks(report.result, lang)[0][:10], phrase("head.best", lang))
-    places = [next((i for i, text in enumerate(paragraphs) if text.startswith(start)), 0) for start in starts]
-    if not all(places):
-        raise ValueError(f"{starts} do not start paragraphs of the report, so that it cannot be shortened.")
-    first_remark, best_place = places
-    return "\n\n".join([*paragraphs[:first_remark], ELLIPSIS, paragraphs[best_place], ELLIPSIS]) + "\n"
 
 
 def output(command: str) -> str:

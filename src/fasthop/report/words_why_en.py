@@ -113,6 +113,7 @@ PHRASES: dict[str, str] = {
     "kinds.less": "{kind} fell from {before} to {after}",
     "kinds.more": "{kind} rose from {before} to {after}",
     "kinds.new": "{kind} came on top with {after}",
+    "kinds.gone": "{kind}, {before}, are gone",
     "kinds.operator": "The operator there is {operator}.",
     # costs
     "cost.proof": "The proof took {proof} s.",

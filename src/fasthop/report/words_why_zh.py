@@ -87,6 +87,7 @@ PHRASES: dict[str, str] = {
     "kinds.less": "{kind}从 {before} 降到 {after}",
     "kinds.more": "{kind}从 {before} 升到 {after}",
     "kinds.new": "{kind}新增 {after}",
+    "kinds.gone": "{kind}的 {before} 已省去",
     "kinds.operator": "当时的算子是 {operator}。",
     # costs
     "cost.proof": "证明用时 {proof} s。",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fasthop.measure.compare import accuracy_difference
 from fasthop.measure.run import Run
 from fasthop.report.explain.listing import clauses, listed, percent
@@ -103,7 +105,7 @@ def _kinds_moved(run: Run, baseline: Run, change: str, lang: str) -> list[str]:
         return []
     items = [
         phrase(
-            f"kinds.{change}" if old.get(kind) or change == "less" else "kinds.new",
+            _moved_key(kind, old, new),
             lang,
             kind=kind_name(kind, lang),
             before=size(old.get(kind, 0.0)),
@@ -112,6 +114,12 @@ def _kinds_moved(run: Run, baseline: Run, change: str, lang: str) -> list[str]:
         for kind in named[:2]
     ]
     return [phrase("kinds.moved", lang, parts=clauses(items, lang)), *_operator(run, lang)]
+
+
+def _moved_key(kind: str, old: Mapping[str, float], new: Mapping[str, float]) -> str:
+    if not old.get(kind) or not new.get(kind):
+        return "kinds.gone" if old.get(kind) else "kinds.new"
+    return "kinds.less" if new[kind] < old[kind] else "kinds.more"
 
 
 def _operator(run: Run, lang: str) -> list[str]:
