@@ -135,6 +135,8 @@ PHRASES: dict[str, str] = {
     "whole.item_aim": "{name} ({ratio}×; meant for {target}, {share} % of {before}'s epoch)",
     "whole.item_same": "{name} (meant for {target}, {share} % of {before}'s epoch)",
     "whole.compile": "Compilation takes longer than all {epochs} epochs in: {names}.",
+    "whole.most": "Were all {part} free, an epoch would become at most {most}× as fast.",
+    "whole.next_none": "No recipe with as many steps made the epoch shorter: what is left to shorten first is {part} ({share} %).",
     "whole.next": "The shortest epoch of equal steps, {name} with {time} ms, now goes into {part} most ({share} %): there the next gain lies.",
     # the recommendation
     "best.bitwise": "{name} gives the same bits as the baseline.",

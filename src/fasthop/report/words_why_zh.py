@@ -107,6 +107,8 @@ PHRASES: dict[str, str] = {
     "whole.item_aim": "{name}（{ratio} 倍；针对{target}，占 {before} 一个 epoch 的 {share}%）",
     "whole.item_same": "{name}（针对{target}，占 {before} 一个 epoch 的 {share}%）",
     "whole.compile": "编译比全部 {epochs} 个 epoch 还久的有：{names}。",
+    "whole.most": "即使{part}完全不花时间，速度也最多变为 {most} 倍。",
+    "whole.next_none": "步数相同的方案都没有让 epoch 变短：首先要缩短的仍是{part}（{share}%）。",
     "whole.next": "步数相同者中 epoch 最短的是 {name}（{time} ms），它的时间现在最多花在{part}上（{share}%）：下一步应从这里入手。",
     # the recommendation
     "best.bitwise": "{name} 与基线逐位一致。",

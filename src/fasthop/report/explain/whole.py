@@ -8,10 +8,11 @@ from fasthop.report.explain.best import shortest_epoch
 from fasthop.report.explain.cause import bottleneck
 from fasthop.report.explain.figures_said import floor_sentences, kinds_sentences
 from fasthop.report.explain.listing import cause_words, causes_words, listed, percent
+from fasthop.report.explain.outlook import ALL
 from fasthop.report.explain.price import asked_epochs
 from fasthop.report.explain.versus import before_words, versus
 from fasthop.report.explain.where import rate_sentences, where_sentences
-from fasthop.report.figures import measured, number
+from fasthop.report.figures import fixed, measured, number
 from fasthop.report.rows import change
 from fasthop.report.words import check_lang, phrase, sentences
 
@@ -37,11 +38,21 @@ def _baseline(result: Result, lang: str) -> list[str]:
         return []
     told = [
         *where_sentences(baseline, lang),
+        *_most(baseline, lang),
         *rate_sentences(baseline, result, lang),
         *floor_sentences(baseline, lang),
         *kinds_sentences(baseline, lang),
     ]
     return [phrase("whole.baseline", lang, time=number(time.median)), *told] if told else []
+
+
+def _most(baseline: Run, lang: str) -> list[str]:
+    """How much the largest part alone could give."""
+    main = bottleneck(baseline)
+    if main is None or main.share > ALL:
+        return []
+    fields = {"part": cause_words(main.kind, lang), "most": fixed(1 / (1 - main.share), 2)}
+    return [phrase("whole.most", lang, **fields)]
 
 
 def _paid(result: Result, lang: str) -> list[str]:
@@ -90,9 +101,14 @@ def _named(run: Run, result: Result, kind: str, lang: str) -> str:
 def _next(result: Result, lang: str) -> list[str]:
     """What the shortest epoch is spent on."""
     run = shortest_epoch(result)
-    time = measured(run.time_per_epoch_ms) if run is not None else None
-    main = bottleneck(run) if run is not None else None
-    if run is None or time is None or main is None:
+    chosen = run or result.baseline
+    time, main = measured(chosen.time_per_epoch_ms), bottleneck(chosen)
+    if time is None or main is None:
         return []
+    if run is None:
+        if not any(change(other, result.baseline) in ("same", "slower") for other in result.runs):
+            return []
+        fields = {"share": percent(main.share), "part": cause_words(main.kind, lang)}
+        return [phrase("whole.next_none", lang, **fields)]
     fields = {"time": number(time.median), "share": percent(main.share), "part": cause_words(main.kind, lang)}
     return [phrase("whole.next", lang, name=run.name, **fields), *floor_sentences(run, lang)]
