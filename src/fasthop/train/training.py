@@ -63,7 +63,7 @@ class Training:
         self.setup, self.config, self.folder = setup, config, folder
         self.infer = infer or (lambda: predict(setup))
         self.labels = labels or {}
-        self.flag = flag or StopFlag()
+        self.flag = StopFlag() if flag is None else flag
         self.progress = progress or SilentTraining()
         self.best = Best(config)
         self.epoch = 0
