@@ -10,10 +10,13 @@ from typing import Any
 
 import torch
 
-from fasthop.errors import GraphNotFound, InvalidGraph
-from fasthop.graph.kinds import heterogeneous
+from fasthop.errors import GraphNotFound
+from fasthop.graph.fault import fault
+from fasthop.graph.kinds import heterogeneous, is_attribute_name
 
 SUFFIXES = (".pt", ".pth")
+# Attributes of Data that are properties of the class as well.
+OWN = ("x", "y", "edge_index", "num_nodes", "batch", "face")
 
 
 def data_from_file(path: Path, *, unsafe: bool = False) -> Any:
@@ -36,27 +39,39 @@ def data_from_file(path: Path, *, unsafe: bool = False) -> Any:
     except MemoryError:
         raise
     except Exception as error:  # what a file of any bytes makes torch.load raise is not to be listed
-        raise InvalidGraph(_explanation(path, error)) from None
+        raise _unreadable(path, error) from None
     if isinstance(content, tuple) and len(content) in (2, 3):
         content, slices = content[0], content[1]
         if slices is not None and slices:
-            raise InvalidGraph(f"{path} holds several graphs of a PyG dataset; fasthop trains on one graph.")
+            raise fault(
+                "several-graphs",
+                f"{path} holds several graphs of a PyG dataset; fasthop trains on one graph.",
+                f"{path} 含 PyG 数据集的多张图；fasthop 在一张图上训练。",
+            )
     if isinstance(content, dict):
         if any(isinstance(key, tuple) and len(key) == 3 for key in content):
             raise heterogeneous(f"{path} holds the dict of a HeteroData", f"{path} 是 HeteroData 的字典")
         if "edge_index" not in content and "adj_t" not in content:
-            raise InvalidGraph(
-                f"{path} holds a dict with {sorted(map(str, content))[:8]} and neither edge_index nor adj_t."
+            keys = sorted(map(str, content))[:8]
+            raise fault(
+                "file-no-edges",
+                f"{path} holds a dict with {keys} and neither edge_index nor adj_t.",
+                f"{path} 的字典含 {keys}，既没有 edge_index 也没有 adj_t。",
             )
-        if not all(isinstance(key, str) for key in content):
-            odd = next(key for key in content if not isinstance(key, str))
-            raise InvalidGraph(
-                f"{path} holds a dict with the key {odd!r}; the names of attributes are strings."
+        odd = next((key for key in content if not is_attribute_name(key) and key not in OWN), None)
+        if odd is not None:
+            raise fault(
+                "file-key",
+                f"{path} holds a dict with the key {odd!r}; the names of attributes are strings, and no methods of Data.",
+                f"{path} 的字典含键 {odd!r}；属性名应为字符串，且不是 Data 的方法名。",
             )
         content = Data.from_dict(content)
     if not isinstance(content, BaseData | list | tuple):
-        raise InvalidGraph(
-            f"{path} holds {_a(type(content).__name__)}, not a PyG Data; write one with torch.save(data, path)."
+        kind = type(content).__name__
+        raise fault(
+            "file-content",
+            f"{path} holds {_a(kind)}, not a PyG Data; write one with torch.save(data, path).",
+            f"{path} 含 {kind}，不是 PyG 的 Data；请用 torch.save(data, path) 写出。",
         )
     return content
 
@@ -81,20 +96,32 @@ def _a(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
 
 
-def _explanation(path: Path, error: Exception) -> str:
+def _unreadable(path: Path, error: Exception) -> Exception:
     if path.stat().st_size == 0:
-        return f"{path} is empty; write it again with torch.save(data, path)."
+        return fault(
+            "file-empty",
+            f"{path} is empty; write it again with torch.save(data, path).",
+            f"{path} 是空文件；请用 torch.save(data, path) 重新写出。",
+        )
     found = re.search(r"(?:GLOBAL|Unsupported class) ([\w.]+)", str(error))
     if isinstance(error, pickle.UnpicklingError) and found:
-        return (
-            f"{path} holds {found[1]} besides tensors and PyG's Data, and unpickling that may run any code. "
-            "If you trust the file, load it with --unsafe-pickle (unsafe=True in Python); better, save "
-            "torch.save(data.to_dict(), path) with tensors alone."
+        return fault(
+            "file-unsafe",
+            f"{path} holds {found[1]} besides tensors and PyG's Data, and unpickling that may run any code.",
+            f"{path} 除张量与 PyG 的 Data 外还含 {found[1]}，反序列化可能执行任意代码。",
+            (
+                "If you trust the file, load it with --unsafe-pickle (unsafe=True in Python); better, save "
+                "torch.save(data.to_dict(), path) with tensors alone.",
+                "若信任该文件，请用 --unsafe-pickle（Python 中为 unsafe=True）读取；更好的做法是只保存张量："
+                "torch.save(data.to_dict(), path)。",
+            ),
         )
     # torch's own message is a page on how to load anything; its point, where it has one, stands here.
     point = re.search(r"WeightsUnpickler error: (.*)", str(error))
     first = point[1] if point else (str(error).splitlines() or [""])[0]
     cause = f"{type(error).__name__}: {first}" if first.strip() else type(error).__name__
-    return (
-        f"{path} is not a file of torch.save, or is damaged ({cause}); write it with torch.save(data, path)."
+    return fault(
+        "file-damaged",
+        f"{path} is not a file of torch.save, or is damaged ({cause}); write it with torch.save(data, path).",
+        f"{path} 不是 torch.save 的文件，或已损坏（{cause}）；请用 torch.save(data, path) 写出。",
     )

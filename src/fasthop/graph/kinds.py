@@ -81,6 +81,6 @@ def is_attribute_name(name: object) -> bool:
     """Whether a Data may hold an extra under the name: none of its methods, nothing private."""
     from torch_geometric.data import Data
 
-    if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+    if not isinstance(name, str) or not name or name.startswith("_"):
         return False
     return name in ("edge_attr", "edge_weight", "pos", "time") or not hasattr(Data, name)
