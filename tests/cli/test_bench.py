@@ -12,11 +12,14 @@ import pytest
 
 import fasthop.search.bench
 from fasthop.cli import bench as command
+from fasthop.cli import model_options
 from fasthop.cli.main import build_parser, main
 from fasthop.errors import TrialFailed
 from fasthop.report.files import CannotWrite
 from fasthop.report.report import Report
-from fasthop.search.config import MODELS, BenchConfig
+from fasthop.search.config import BenchConfig
+from fasthop.train import metric, objective, task, task_config
+from fasthop.train.models import REFERENCE_MODELS
 from tests.report import results
 
 
@@ -66,7 +69,14 @@ def test_the_help_tells_the_true_defaults():
             wanted = float(found[1]) if not isinstance(default, str) else found[1]
             assert wanted == default, action.dest
     assert told >= 12
-    assert command.MODELS == MODELS
+
+
+def test_the_names_on_the_command_line_are_those_that_there_are():
+    """Kept apart, so that --help imports no torch."""
+    assert model_options.MODELS == task_config.MODELS == tuple(REFERENCE_MODELS)
+    assert model_options.LOSSES == task_config.LOSSES == tuple(objective.PLAIN)
+    assert model_options.METRICS == task_config.METRICS == tuple(metric.BY_NAME)
+    assert model_options.OPTIMIZERS == task_config.OPTIMIZER_NAMES == tuple(task.OPTIMIZERS)
 
 
 def test_every_option_has_a_help_and_a_place_to_go():
@@ -93,6 +103,24 @@ def test_options_reach_the_configuration(asked):
         )
     ]  # fmt: skip
     assert Report.load("run").result == results.normal()
+
+
+def test_a_model_of_ones_own_reaches_the_configuration(asked):
+    line = (
+        "bench --model net.py:make --model-arg hidden_channels=64 --model-arg act=relu --model-arg widths=[8,8] "
+        "--forward-arg pos=position --forward-arg scale=0.5 --output 1 --head --loss nll --class-weight 1,2.5 "
+        "--label-smoothing 0.1 --metric macro_f1 --optimizer adamw --num-neighbors 3,3,3"
+    )
+    assert main(line.split()) == 0
+    assert asked.configs == [
+        BenchConfig(
+            model="net.py:make", model_args={"hidden_channels": 64, "act": "relu", "widths": [8, 8]},
+            forward_args={"pos": "position", "scale": 0.5}, output=1, head=True, loss="nll", class_weight=(1.0, 2.5),
+            label_smoothing=0.1, metric="macro_f1", optimizer="adamw", num_neighbors=(3, 3, 3),
+        )
+    ]  # fmt: skip
+    assert main(["bench", "--output", "logits", "--class-weight", "balanced"]) == 0
+    assert (asked.configs[1].output, asked.configs[1].class_weight) == ("logits", "balanced")
 
 
 def test_the_report_is_printed_and_progress_stays_apart(asked, capsys):
@@ -169,6 +197,14 @@ def test_a_baseline_that_was_not_measured_is_1(asked, capsys):
         "--num-neighbors a,b",
         "--lr nan",
         "--lang fr",
+        "--model gnn",
+        "--model-arg 64",
+        "--model net.py:make --model-arg a=1 --model-arg a=2",
+        "--model-arg hidden_channels=64",
+        "--class-weight heavy",
+        "--class-weight=-1,2",
+        "--label-smoothing 1",
+        "--loss mse",
     ],
 )
 def test_bad_options_are_2_before_any_work(line, asked, capsys):

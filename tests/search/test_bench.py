@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -12,6 +13,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import torch
@@ -384,9 +386,25 @@ def test_a_graph_reaches_the_worker_whole(tmp_path):
     from fasthop.search.bench_task import FIELDS, read_graph, save_graph
 
     graph = digraph(weighted=True)
-    save_graph(graph, tmp_path / "graph.pt")
-    back = read_graph(tmp_path / "graph.pt", torch.device("cpu"))
-    assert isinstance(back, Graph)
-    for name in FIELDS:
-        assert torch.equal(getattr(back, name), getattr(graph, name))
-    assert Path(tmp_path / "graph.pt").stat().st_size > 0
+    several = (torch.rand(60, 4) < 0.5).float()
+    extras = {
+        "edge_attr": torch.rand(graph.num_edges, 2),
+        "pos": torch.rand(60, 3),
+        "scale": 2.5,
+        "what": object(),
+    }
+    for ids in (None, np.arange(60) * 7, np.array([f"paper {i}" for i in range(60)])):
+        sent = dataclasses.replace(
+            graph, y=several, num_classes=4, extras=extras, node_ids=ids, class_names=("a", "b", "c", "d")
+        )
+        save_graph(sent, tmp_path / "graph.pt")
+        back = read_graph(tmp_path / "graph.pt", torch.device("cpu"))
+        assert isinstance(back, Graph)
+        for name in FIELDS:
+            assert torch.equal(getattr(back, name), getattr(sent, name))
+        assert set(back.extras) == {"edge_attr", "pos", "scale"}
+        assert torch.equal(back.extras["edge_attr"], extras["edge_attr"])
+        assert back.is_multilabel
+        assert back.class_names == sent.class_names
+        assert (back.node_ids is None) == (ids is None)
+        assert ids is None or (back.node_ids.dtype == ids.dtype and (back.node_ids == ids).all())

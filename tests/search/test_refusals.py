@@ -18,6 +18,7 @@ from fasthop.search.bench_task import save_graph
 from fasthop.search.config import BenchConfig
 from fasthop.search.resident import Trained
 from fasthop.search.trial import Trial
+from fasthop.train.task_config import make_task
 from tests.search import models
 from tests.train.graphs import digraph
 
@@ -74,14 +75,17 @@ def test_a_graph_without_features_is_refused_before_any_process_starts(quick, x)
 
 
 class TakesWidths(models.Plain):
-    def __init__(self, in_channels, out_channels):
+    def __init__(self, in_channels, depth, out_channels):
         super().__init__()
 
 
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (TakesWidths, "TakesWidths, which cannot be called without arguments .*'in_channels'"),
+        (
+            TakesWidths,
+            r"TakesWidths\(.*which cannot be called .*'depth'.*in_channels = 8, out_channels = 3\. Give the rest",
+        ),
         (lambda: "a model", "returned str"),
     ],
 )
@@ -99,22 +103,23 @@ def test_a_model_that_cannot_travel_is_refused(quick):
         run_ladder(quick(model=lambda: module))
 
 
-class ReturnsPairs(models.Plain):
+class ReturnsText(models.Plain):
     def forward(self, x, edge_index):
-        return super().forward(x, edge_index), x
+        return "logits"
 
 
 @pytest.mark.usefixtures("small_ladder")
 def test_a_model_at_fault_is_wrong_input_and_no_failed_trial(quick):
-    with pytest.raises(InvalidConfig, match="The model returns tuple"):
-        run_ladder(quick(model=ReturnsPairs))
+    with pytest.raises(InvalidConfig, match="The model returns str"):
+        run_ladder(quick(model=ReturnsText))
 
 
 @pytest.mark.usefixtures("small_ladder")
 def test_the_users_random_numbers_stay_where_they_are(quick):
     torch.manual_seed(1)
     before = torch.random.get_rng_state()
-    ladder_bench.example_model(quick(model=models.Plain), digraph(dtype=torch.float32))
+    config = quick(model=models.Plain).task
+    ladder_bench.example_model(config, make_task(config, digraph(dtype=torch.float32)))
     assert torch.equal(torch.random.get_rng_state(), before)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from fasthop.graph.graph import Graph
@@ -43,3 +45,13 @@ def digraph(
         num_classes=num_classes,
         name="digraph",
     )
+
+
+def several_labels(num_classes: int = 3, *, dtype: torch.dtype = torch.float32) -> Graph:
+    """The digraph with several labels a node; the last node has none."""
+    graph = digraph(dtype=dtype)
+    generator = torch.Generator().manual_seed(1)
+    y = (torch.rand(graph.num_nodes, num_classes, generator=generator) < 0.4).float()
+    unlabelled = ~(graph.train_mask | graph.val_mask | graph.test_mask)
+    y[unlabelled] = float("nan")
+    return replace(graph, y=y, num_classes=num_classes)

@@ -6,10 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from fasthop.cli.model_options import add_model_options
+
 if TYPE_CHECKING:
     from fasthop.report.report import Report
-
-MODELS = ("gcn", "sage", "gat", "gin")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -28,7 +28,13 @@ def add_parser(subparsers: Any) -> None:
         "--data",
         metavar="NAME",
         help="cora (bundled), planetoid:Cora, ogb:ogbn-arxiv, pyg:<ClassName>, "
-        "synthetic:arxiv or the path of a saved Data (default: cora)",
+        "synthetic:arxiv, or the path of a saved Data (.pt), an .npz or an edge list (default: cora)",
+    )
+    graph.add_argument(
+        "--nodes", metavar="FILE", help="table of the nodes, where --data is an edge list (csv, tsv, parquet)"
+    )
+    graph.add_argument(
+        "--undirected", action="store_true", help="add the reverse of each edge that lacks one"
     )
     graph.add_argument(
         "--root", metavar="DIR", help="folder that holds the data sets' files, tried before a download"
@@ -46,12 +52,7 @@ def add_parser(subparsers: Any) -> None:
         help="load a whole pickled object from the --data file; it may run any code, so only a file you trust",
     )
     model = parser.add_argument_group("model and training")
-    model.add_argument("--model", choices=MODELS, help="reference model (default: gcn)")
-    model.add_argument("--hidden", type=int, metavar="N", help="hidden channels (default: 16)")
-    model.add_argument("--layers", type=int, metavar="N", help="layers (default: 2)")
-    model.add_argument("--dropout", type=float, metavar="P", help="dropout probability (default: 0.0)")
-    model.add_argument("--lr", type=float, metavar="RATE", help="Adam's learning rate (default: 0.01)")
-    model.add_argument("--weight-decay", type=float, metavar="RATE", help="weight decay (default: 0.0005)")
+    add_model_options(model)
     model.add_argument("--epochs", type=int, metavar="N", help="epochs of the accuracy runs (default: 200)")
     model.add_argument(
         "--seeds", type=int, metavar="N", help="seeds of the accuracy runs; 0 leaves them out (default: 5)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,20 @@ def bench(
     data: Any = "cora",
     *,
     model: str | Callable[..., Any] = "gcn",
+    model_args: Mapping[str, Any] | None = None,
     hidden: int = 16,
     layers: int = 2,
     dropout: float = 0.0,
     lr: float = 0.01,
     weight_decay: float = 5e-4,
+    optimizer: str = "adam",
+    loss: str | Callable[..., Any] | None = None,
+    class_weight: str | tuple[float, ...] | None = None,
+    label_smoothing: float = 0.0,
+    metric: str | Callable[..., Any] | None = None,
+    output: int | str | None = None,
+    head: bool = False,
+    forward_args: Mapping[str, Any] | None = None,
     epochs: int = 200,
     rounds: int = 10,
     seeds: int = 5,
@@ -43,6 +52,8 @@ def bench(
     deterministic: bool = False,
     time_limit_s: float = 600.0,
     prove_budget_s: float = 10.0,
+    nodes: str | Path | None = None,
+    undirected: bool = False,
     root: str | None = None,
     split: int | str | None = None,
     transform: str | None = None,
@@ -53,7 +64,8 @@ def bench(
 ) -> Report:
     """Measures every recipe of a ladder on this model, graph and machine.
 
-    What is measured is described at `fasthop.search.config.BenchConfig`, which has the same fields.
+    What is measured is described at `fasthop.search.config.BenchConfig`, which has the same fields, and what is trained at
+    `fasthop.train.task_config.TaskConfig`.
     out: the run folder, which must not hold a run yet; by default runs/<date-time>-<data>-<model>.
     lang: the language of the report, "en" or "zh".
     progress: what is told while it runs; None shows it where standard error is a terminal or a notebook.
@@ -68,11 +80,20 @@ def bench(
     config = BenchConfig(
         data=data,
         model=model,
+        model_args=model_args or {},
         hidden=hidden,
         layers=layers,
         dropout=dropout,
         lr=lr,
         weight_decay=weight_decay,
+        optimizer=optimizer,
+        loss=loss,
+        class_weight=class_weight,
+        label_smoothing=label_smoothing,
+        metric=metric,
+        output=output,
+        head=head,
+        forward_args=forward_args or {},
         epochs=epochs,
         rounds=rounds,
         seeds=seeds,
@@ -84,6 +105,8 @@ def bench(
         deterministic=deterministic,
         time_limit_s=time_limit_s,
         prove_budget_s=prove_budget_s,
+        nodes=nodes,
+        undirected=undirected,
         root=root,
         split=split,
         transform=transform,

@@ -12,12 +12,20 @@ from fasthop.exactness import Exactness
 from fasthop.graph.note import Note, note
 from fasthop.rewrites.base import Inapplicable, Rung, Words
 from fasthop.train.batching import FullBatch
+from fasthop.train.objective import Objective, loss_name
 from fasthop.train.setup import Setup
+from fasthop.train.task import Loss
 
 if TYPE_CHECKING:
     from fasthop.rewrites.exact.build import Built
     from fasthop.rewrites.exact.fused import FusedForward
     from fasthop.train.fused import FusedStep
+
+
+NOT_LOG_SOFTMAX = note(
+    "The loss is nll and the model does not end in a log_softmax that the compiled step knows.",
+    "损失是 nll，而模型的结尾不是编译好的训练步所认识的 log_softmax。",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +61,10 @@ class FusedStepRung(Rung):
             return note("It is a step of its own over the full batch.", "它自成一个全批次训练步。")
         if setup.precision.autocast_dtype is not None:
             return note("It computes in the parameters' precision.", "它按参数的精度计算。")
-        if setup.task.loss is not F.cross_entropy:
-            return note(
-                "It has the cross-entropy of all training nodes only.", "它只支持训练节点上的交叉熵。"
-            )
-        return None
+        return other_loss(setup.task.loss)
 
     def apply(self, setup: Setup) -> Setup:
-        from fasthop.rewrites.exact.fused import fuse
+        from fasthop.rewrites.exact.fused import fuse, unfuse
         from fasthop.rewrites.exact.lowering import NotAStack
 
         built: Built = setup.exact
@@ -68,7 +72,27 @@ class FusedStepRung(Rung):
             forward = fuse(built)
         except NotAStack as why:
             raise Inapplicable(why.reason) from why
+        if setup.task.loss is F.nll_loss and not forward.ends_in_log_softmax:
+            unfuse(built)
+            raise Inapplicable(NOT_LOG_SOFTMAX)
         return dataclasses.replace(setup, make_step=lambda now: fused_step(now, forward))
+
+
+def other_loss(loss: Loss) -> Note | None:
+    """Why the compiled step does not have this loss, or None: it has torch's cross_entropy, and nll_loss, which is the same
+    where the model ends in log_softmax."""
+    if loss in (F.cross_entropy, F.nll_loss):
+        return None
+    if isinstance(loss, Objective) and loss.name != "bce":
+        return note(
+            "The compiled step has the cross-entropy without class weights and label smoothing only.",
+            "编译好的训练步只支持不带类别权重和标签平滑的交叉熵。",
+        )
+    name = loss_name(loss)
+    return note(
+        f"The compiled step has the cross-entropy only, and the loss is {name}.",
+        f"编译好的训练步只支持交叉熵，而损失是 {name}。",
+    )
 
 
 def fused_step(setup: Setup, forward: FusedForward) -> FusedStep:

@@ -15,8 +15,9 @@ from fasthop.rewrites.base import Inapplicable, Rung, Words
 from fasthop.rewrites.sampled_layers import correct, num_hops
 from fasthop.rewrites.structure import copy_sharing, message_passing_layers
 from fasthop.train.batch_weights import BatchWeights
-from fasthop.train.batching import FullBatch, SampledBatches
+from fasthop.train.batching import FullBatch, SampledBatches, arguments_of
 from fasthop.train.mode import evaluating
+from fasthop.train.presented import attributes_of
 from fasthop.train.setup import Setup
 
 # How far the seeds' outputs with all neighbours may be from the full batch's, relative to the largest
@@ -102,6 +103,7 @@ class Sample(Rung):
                 with_weight=with_weight,
                 weights=weights,
                 seed=0,
+                attributes=attributes_of(setup.original),
             ),
         )
         _check_same(setup, setup_sampled, weights, len(hops))
@@ -131,6 +133,7 @@ def _check_same(full: Setup, sampled: Setup, weights: BatchWeights, num_hops: in
         edges=edge_index,
         edge_weight=data.edge_weight.to(full.device) if full.batches.batch.edge_weight is not None else None,  # type: ignore[attr-defined]
         rows=len(seeds),
+        arguments=arguments_of(data, sampled.batches.attributes, full.device),  # type: ignore[attr-defined]
     )
     weights.bind(data, edge_index)
     weights.probing = True
@@ -146,7 +149,7 @@ def _check_same(full: Setup, sampled: Setup, weights: BatchWeights, num_hops: in
         raise Inapplicable(
             note(f"Sampling would be wrong here: {error}.", f"在此采样会得到错误结果：{error}。")
         ) from None
-    except (IndexError, RuntimeError) as error:
+    except (IndexError, RuntimeError, TypeError, ValueError) as error:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise Inapplicable(
             note(f"The model does not run on a sampled batch: {text}", f"模型无法在采样批次上运行：{text}")

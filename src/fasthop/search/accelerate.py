@@ -25,8 +25,10 @@ from fasthop.rewrites.ladder import EXACT
 from fasthop.search.accelerated import Accelerated
 from fasthop.search.fast_data import FastData
 from fasthop.search.pace import Pace, measure_pace, training_step
-from fasthop.search.proof import candidate_maker, private_copy, reach_of, reference_maker
+from fasthop.search.proof import candidate_maker, one_tensor, private_copy, reach_of, reference_maker
 from fasthop.train.generators import kept_generators
+from fasthop.train.objective import loss_of
+from fasthop.train.setup import check_takes
 from fasthop.train.task import takes_edge_weight
 from fasthop.verify.budget import Budget
 from fasthop.verify.judge import Judge
@@ -71,6 +73,7 @@ def accelerate(
     if graph.x is None:
         raise InvalidConfig("data has no node features x, which the model needs as input.")
     weighted = graph.edge_weight is not None and takes_edge_weight(model)
+    check_takes(model, with_weight=weighted)
     with kept_generators():
         work = _Work(
             model=model, graph=graph, weighted=weighted, wanted=wanted, prove=prove, budget=budget, seed=seed
@@ -140,17 +143,21 @@ class _Work:
         data = FastData(self.graph, self.built, self.graph.edge_weight if self.weighted else None)
         graph, fast = self.graph, self.built.model
         assert graph.x is not None
-        rows, y = graph.train_mask, graph.y[graph.train_mask]
+        rows, y, num_rows = graph.train_mask, graph.y[graph.train_mask], graph.num_nodes
+        loss = loss_of(None, graph, None, 0.0)[0]
         buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         was_training = fast.training
         fast.train()
         try:
             return measure_pace(
-                training_step(lambda: twin(*data.inputs)[rows], y, list(twin.parameters())),
                 training_step(
-                    lambda: fast(*data.inputs)[data.train_mask],
+                    lambda: one_tensor(twin(*data.inputs), num_rows)[rows], y, list(twin.parameters()), loss
+                ),
+                training_step(
+                    lambda: one_tensor(fast(*data.inputs), num_rows)[data.train_mask],
                     data.y[data.train_mask],
                     list(self.model.parameters()),
+                    loss,
                 ),
             )
         finally:

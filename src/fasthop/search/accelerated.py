@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from fasthop.errors import InvalidConfig
 from fasthop.graph.graph import Graph
@@ -22,7 +23,9 @@ from fasthop.train.batching import FullBatch
 from fasthop.train.evaluate import Accuracies, accuracies_of
 from fasthop.train.fused import FusedStep
 from fasthop.train.loop import run_epoch
+from fasthop.train.metric import metric_of
 from fasthop.train.mode import evaluating
+from fasthop.train.objective import loss_of
 from fasthop.train.precision import Precision
 from fasthop.train.step import Step
 from fasthop.train.task import OPTIMIZERS, Loss, OptimizerConfig
@@ -71,13 +74,13 @@ class Accelerated:
         optimizer: str | OptimizerConfig | torch.optim.Optimizer = "adam",
         lr: float = 0.01,
         weight_decay: float = 5e-4,
-        loss: Loss = F.cross_entropy,
+        loss: str | Loss | None = None,
     ) -> Trained:
         """Trains the user's parameters full batch for `epochs` by the fastest path, one step an epoch.
 
         optimizer: "adam", "adamw" or "sgd" with lr and weight_decay, an OptimizerConfig, or an optimiser over the parameters
         that already exists: then that one steps, with its state, and the compiled step stays out of the way. loss:
-        (logits [n, C], labels [n]) to a scalar. After Ctrl-C the parameters are those of the last whole step.
+        "cross_entropy", "nll", "bce", or a callable (logits [n, C], labels) to a scalar; None goes by the labels. After Ctrl-C the parameters are those of the last whole step.
         Raises InvalidConfig for what is none of these.
         """
         if not isinstance(epochs, int) or isinstance(epochs, bool) or epochs < 0:
@@ -89,7 +92,7 @@ class Accelerated:
                 f"optimizer is {type(optimizer).__name__}; it is one of {', '.join(OPTIMIZERS)}, an OptimizerConfig "
                 "or a torch optimiser."
             )
-        step, why_not = self._step(optimizer, loss)
+        step, why_not = self._step(optimizer, loss_of(loss, self.graph, None, 0.0)[0])
         was_training = self.model.training
         self.model.train()
         batches = self._batches()
@@ -100,11 +103,14 @@ class Accelerated:
         return Trained(losses=tuple(losses), fused=why_not is None, why_not_fused=why_not)
 
     @torch.no_grad()
-    def evaluate(self) -> Accuracies:
-        """Percent of the nodes of each mask that are classified right, all neighbours taken, in eval mode; NaN for an
-        empty mask."""
+    def evaluate(self, metric: str | Callable[[Tensor, Tensor], float] | None = None) -> Accuracies:
+        """A metric on each mask in percent, all neighbours taken, in eval mode; NaN for an empty mask.
+
+        metric: "accuracy" (of the nodes that are classified right), "macro_f1", "roc_auc", "average_precision", or a callable
+        (logits, labels) to a number; None is accuracy, and roc_auc where nodes have several labels."""
         with evaluating(self.model):
-            return accuracies_of(self.model(*self.data.inputs), self.graph)
+            out = self.model(*self.data.inputs)
+        return accuracies_of(out, self.graph, metric_of(metric, self.graph))
 
     def _batches(self) -> FullBatch:
         full = FullBatch.of(self.graph, with_weight=self.data.edge_weight is not None)

@@ -11,18 +11,19 @@ import torch
 
 from fasthop import __version__
 from fasthop.errors import InvalidConfig, InvalidGraph, TrialFailed
-from fasthop.graph.graph import Graph
 from fasthop.graph.sources import load_graph
 from fasthop.interrupt import unwound_whole
 from fasthop.machine.fingerprint import fingerprint
 from fasthop.measure.run import Result
 from fasthop.rewrites.ladder import ladder
-from fasthop.search.bench_task import example_model, make_task, model_name, pick_device, save_graph
+from fasthop.search.bench_task import example_model, pick_device, save_graph
 from fasthop.search.config import BenchConfig
 from fasthop.search.contest import Contest
 from fasthop.search.entrant import Entrant
 from fasthop.search.predict import foresee
 from fasthop.search.progress import Progress, SilentProgress
+from fasthop.train.task import Task
+from fasthop.train.task_config import make_task, task_settings
 
 
 def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
@@ -38,6 +39,8 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
     recipes = ladder(config.ladder, num_neighbors=config.num_neighbors, batch_size=config.batch_size)
     graph = load_graph(
         config.data,
+        nodes=config.nodes,
+        undirected=config.undirected,
         root=config.root,
         split=config.split,
         transform=config.transform,
@@ -51,10 +54,11 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
         )
     machine = fingerprint()
     threads = config.threads or torch.get_num_threads()
-    task = _describe(config, graph, device.type, threads)
+    task = make_task(config.task, graph)
+    described = _describe(config, task, device.type, threads)
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     progress.start([recipe.name for recipe in recipes])
-    foreseen = foresee(make_task(config, graph), recipes, device, threads, seed=config.seed)
+    foreseen = foresee(task, recipes, device, threads, seed=config.seed)
     # Workers run from here on: whatever comes between, one that cannot start or Ctrl-C, ends those that do.
     with unwound_whole() as ending:
         folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="fasthop-")))
@@ -80,7 +84,7 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
         machine = {**machine, "peaks": dataclasses.asdict(foreseen.machine.peaks)}
     return Result(
         machine=machine,
-        task=task,
+        task=described,
         runs=contest.runs(),
         ladder=config.ladder,
         created=created,
@@ -90,25 +94,15 @@ def run_ladder(config: BenchConfig, progress: Progress | None = None) -> Result:
     )
 
 
-def _describe(config: BenchConfig, graph: Graph, device: str, threads: int) -> dict[str, object]:
+def _describe(config: BenchConfig, task: Task, device: str, threads: int) -> dict[str, object]:
     """What was trained, by name and figure; together with the machine it tells how to repeat the run."""
-    model = example_model(config, graph)
+    graph, model = task.graph, example_model(config.task, task)
     num_parameters = sum(
         parameter.numel()
         for parameter in model.parameters()
         if not hasattr(parameter, "materialize")  # a lazy layer has no size yet
     )
-    settings = (
-        "hidden",
-        "layers",
-        "dropout",
-        "lr",
-        "weight_decay",
-        "epochs",
-        "rounds",
-        "seeds",
-        "batch_size",
-    )
+    settings = task_settings(config.task, graph)
     return {
         "data": graph.name,
         "num_nodes": graph.num_nodes,
@@ -117,14 +111,15 @@ def _describe(config: BenchConfig, graph: Graph, device: str, threads: int) -> d
         "num_classes": graph.num_classes,
         "num_train": int(graph.train_mask.sum()),
         "transform": config.transform,
-        "model": model_name(config),
+        "undirected": config.undirected,
         "num_parameters": num_parameters,
-        **{name: getattr(config, name) for name in settings},
+        **settings,
+        "label_smoothing": settings["label_smoothing"] or None,
+        **{name: getattr(config, name) for name in ("epochs", "rounds", "seeds", "batch_size")},
         "num_neighbors": None if config.num_neighbors is None else list(config.num_neighbors),
-        "optimizer": "adam",
         "device": device,
         "threads": threads,
         "seed": config.seed,
         "deterministic": config.deterministic,
-        "notes": list(graph.notes),
+        "notes": [*graph.notes, *task.notes],
     }

@@ -1,21 +1,21 @@
-"""From a BenchConfig to a Task: the graph on its device and the callable that makes the model."""
+"""What a bench run hands to its workers: the device, the graph in a file, and a model made once beforehand."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import shutil
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from fasthop.errors import DoesNotFit, InvalidConfig
 from fasthop.graph.graph import MASKS, Graph
-from fasthop.search.config import BenchConfig
-from fasthop.train.models import REFERENCE_MODELS
-from fasthop.train.task import OptimizerConfig, Task, fresh_copies
+from fasthop.train.generators import kept_generators
+from fasthop.train.task import Task
+from fasthop.train.task_config import MODELS, TaskConfig
 
 FIELDS = ("x", "edge_index", "edge_weight", "y", *MASKS)
 
@@ -31,92 +31,31 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def model_maker(config: BenchConfig, graph: Graph) -> Callable[[], torch.nn.Module]:
-    """The `make_model` of a config: a reference model by name, copies of a module, or the callable itself."""
-    if isinstance(config.model, torch.nn.Module):
-        return fresh_copies(config.model)
-    if callable(config.model):
-        return config.model
-    return partial(
-        REFERENCE_MODELS[config.model],
-        graph.num_features,
-        config.hidden,
-        graph.num_classes,
-        num_layers=config.layers,
-        dropout=config.dropout,
-    )
+def example_model(config: TaskConfig, task: Task) -> torch.nn.Module:
+    """A model of the task, made before any worker is, so that what cannot be made is refused at once.
 
-
-def example_model(config: BenchConfig, graph: Graph) -> torch.nn.Module:
-    """A model of the config, made before any worker is, so that what cannot be made is refused at once.
-
-    The caller's generator stays where it is. Raises InvalidConfig where the callable asks for arguments or
-    returns something else, and DoesNotFit where a reference model is larger than the machine's memory.
+    The caller's generators stay where they are. Raises InvalidConfig where the model cannot be made, or not be called with
+    the task's graph.
     """
-    make = model_maker(config, graph)
-    if isinstance(config.model, str):
-        with torch.device("meta"):  # the shapes alone: a width that was mistyped must not fill the memory
-            model = make()
-        _check_fits(config, model)
-        return model
-    if not isinstance(config.model, torch.nn.Module):
-        _check_takes_nothing(make, model_name(config))
-    with torch.random.fork_rng(devices=[]):
-        model = make()
-    if not isinstance(model, torch.nn.Module):
-        raise InvalidConfig(
-            f"The callable that makes the model returned {type(model).__name__}; it returns an nn.Module."
-        )
-    return model
-
-
-def _check_fits(config: BenchConfig, model: torch.nn.Module) -> None:
-    import psutil
-
-    # Parameters, their gradients and Adam's two moments.
-    num_bytes = 4 * sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    total = psutil.virtual_memory().total
-    if num_bytes > total:
-        raise DoesNotFit(
-            f"A {config.model} with hidden = {config.hidden:,} and layers = {config.layers:,} takes "
-            f"{num_bytes / 1e9:,.1f} GB with its optimiser, and this machine has {total / 1e9:,.1f} GB; lower them."
-        )
-
-
-def _check_takes_nothing(make: Callable[[], torch.nn.Module], name: str) -> None:
-    try:
-        signature = inspect.signature(make)
-    except ValueError:  # some builtins do not tell theirs
-        return
-    try:
-        signature.bind()
-    except TypeError as error:
-        raise InvalidConfig(
-            f"model is {name}, which cannot be called without arguments ({error}); give a callable that takes "
-            "none, such as lambda: Net(in_channels, out_channels), or a module."
-        ) from None
-
-
-def model_name(config: BenchConfig) -> str:
-    """The name of a config's model in reports."""
-    if isinstance(config.model, str):
-        return config.model
-    if isinstance(config.model, torch.nn.Module):
-        return type(config.model).__name__
-    return getattr(config.model, "__name__", type(config.model).__name__)
-
-
-def make_task(config: BenchConfig, graph: Graph) -> Task:
-    """The task of a config on a graph that lies on its device already."""
-    optimizer = OptimizerConfig(name="adam", lr=config.lr, weight_decay=config.weight_decay)
-    return Task(graph=graph, make_model=model_maker(config, graph), optimizer=optimizer)
+    if config.model in MODELS:
+        with torch.device("meta"):  # the shapes alone
+            return task.make_model()
+    with kept_generators():
+        return task.build_model(0)
 
 
 def save_graph(graph: Graph, path: Path) -> None:
-    """Writes the tensors of a graph for our own workers, who map the file instead of copying it.
-    Raises DoesNotFit where there is no room for it."""
-    tree = {name: getattr(graph, name) for name in FIELDS}
-    tree |= {"num_nodes": graph.num_nodes, "num_classes": graph.num_classes, "name": graph.name}
+    """Writes a graph for our own workers, who map the file instead of copying it: its tensors, those among its extras
+    and plain values there, and its ids and names. Raises DoesNotFit where there is no room for it."""
+    tree = {
+        name: getattr(graph, name) for name in (*FIELDS, "num_nodes", "num_classes", "name", "class_names")
+    }
+    tree["extras"] = {name: value for name, value in graph.extras.items() if _travels(value)}
+    ids = graph.node_ids
+    # torch reads neither arrays nor NumPy's strings without running code from the file.
+    tree["node_ids"] = (
+        None if ids is None else ids.tolist() if ids.dtype.kind == "U" else torch.from_numpy(ids)
+    )
     try:
         torch.save(tree, path)
     except (OSError, RuntimeError) as error:  # torch's zip writer turns a full disk into a RuntimeError
@@ -130,6 +69,9 @@ def save_graph(graph: Graph, path: Path) -> None:
 def read_graph(path: Path, device: torch.device) -> Graph:
     """Reads what `save_graph` wrote, onto a device; on the CPU all workers share the file's pages."""
     tree = torch.load(path, weights_only=True, mmap=True, map_location="cpu")
+    ids = tree["node_ids"]
+    if ids is not None:
+        tree["node_ids"] = ids.numpy() if isinstance(ids, Tensor) else np.array(ids, dtype=np.str_)
     return place(Graph(**tree), device)
 
 
@@ -137,5 +79,14 @@ def place(graph: Graph, device: torch.device) -> Graph:
     """The graph with its tensors on a device; the graph itself where they are there already."""
     if graph.edge_index.device == device or device.type == "cpu":
         return graph
-    moved = {name: value.to(device) for name in FIELDS if (value := getattr(graph, name)) is not None}
+    moved: dict[str, Any] = {
+        name: value.to(device) for name in FIELDS if (value := getattr(graph, name)) is not None
+    }
+    moved["extras"] = {
+        name: value.to(device) if isinstance(value, Tensor) else value for name, value in graph.extras.items()
+    }
     return dataclasses.replace(graph, **moved)
+
+
+def _travels(value: Any) -> bool:
+    return (type(value) is Tensor and value.layout is torch.strided) or isinstance(value, int | float | str)

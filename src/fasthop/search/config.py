@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from fasthop.errors import InvalidConfig
 from fasthop.measure.compare import MIN_ROUNDS
+from fasthop.train.task_config import MODELS, MOST, TaskConfig, check_int, check_number
 
-MODELS = ("gcn", "sage", "gat", "gin")
 DEVICES = ("auto", "cpu", "cuda")
-# Beyond these torch, numba or the clock overflow; threads beyond theirs end the worker with SIGSEGV.
-MOST = 2**31 - 1
+# Threads beyond these end the worker with SIGSEGV; seconds beyond these are no wait that the system knows.
 MOST_THREADS = 1024
-MOST_LAYERS = 1000
 MOST_SECONDS = 1e9
 
 
@@ -24,11 +22,12 @@ class BenchConfig:
     """Everything that decides what a bench run measures.
 
     data: a graph's name or path (see `fasthop.load_graph`), a PyG `Data` or a `Graph`.
-    model: the name of a reference model, an `nn.Module`, or a callable without arguments that
-        makes one. `hidden`, `layers` and `dropout` shape the reference models only.
+    model, model_args, hidden, layers, dropout, lr, weight_decay, optimizer, loss, class_weight, label_smoothing, metric,
+        output, head, forward_args: what is trained; see `fasthop.train.task_config.TaskConfig`, which they are handed to.
     epochs: training epochs a seed in the accuracy runs. seeds: how many seeds; 0 skips accuracy.
     rounds: how often the recipes take turns; at least 6, so that a 95 % interval exists.
     num_neighbors: fan-out a hop; None is 10, then 5 for every further layer.
+    nodes: the table of the nodes, where data is an edge list. undirected: add the reverse of each edge that lacks one.
     split: a column of masks with several splits, or "random" or percentages such as "60/20/20" to draw one.
     ladder: the name of a ladder in `rewrites.ladder`.
     time_limit_s: seconds that any one request to a worker (compilation, a round, a seed) may take.
@@ -40,11 +39,20 @@ class BenchConfig:
 
     data: Any = "cora"
     model: str | Callable[..., Any] = "gcn"
+    model_args: Mapping[str, Any] = field(default_factory=dict)
     hidden: int = 16
     layers: int = 2
     dropout: float = 0.0
     lr: float = 0.01
     weight_decay: float = 5e-4
+    optimizer: str = "adam"
+    loss: str | Callable[..., Any] | None = None
+    class_weight: str | tuple[float, ...] | None = None
+    label_smoothing: float = 0.0
+    metric: str | Callable[..., Any] | None = None
+    output: int | str | None = None
+    head: bool = False
+    forward_args: Mapping[str, Any] = field(default_factory=dict)
     epochs: int = 200
     rounds: int = 10
     seeds: int = 5
@@ -58,6 +66,8 @@ class BenchConfig:
     accuracy_budget_s: float = 120.0
     prove_budget_s: float = 10.0
     round_s: float = 0.2
+    nodes: str | os.PathLike[str] | None = None
+    undirected: bool = False
     root: str | None = None
     split: int | str | None = None
     transform: str | None = None
@@ -65,49 +75,34 @@ class BenchConfig:
     seed: int = field(default=0)
 
     def __post_init__(self) -> None:
-        if isinstance(self.model, str) and self.model not in MODELS:
-            raise InvalidConfig(
-                f"There is no reference model named {self.model!r}; there are {', '.join(MODELS)}, "
-                "and in Python a module or a callable that makes one."
-            )
-        if not isinstance(self.model, str) and not callable(self.model):
-            raise InvalidConfig(
-                f"model is {self.model!r}, which is neither a name nor a module nor a callable that makes one."
-            )
+        task = self.task  # checks what is its own
+        object.__setattr__(self, "class_weight", task.class_weight)
         if self.device not in DEVICES:
             raise InvalidConfig(f"device is {self.device!r}; it is one of {', '.join(DEVICES)}.")
         for name, least in (
-            ("hidden", 1), ("epochs", 1), ("seeds", 0), ("batch_size", 1), ("rounds", MIN_ROUNDS)
+            ("epochs", 1), ("seeds", 0), ("batch_size", 1), ("rounds", MIN_ROUNDS)
         ):  # fmt: skip
-            _check_int(name, getattr(self, name), least)
-        _check_int("layers", self.layers, 1, MOST_LAYERS)
+            check_int(name, getattr(self, name), least)
         if self.threads is not None:
-            _check_int("threads", self.threads, 1, MOST_THREADS)
-        _check_int("seed", self.seed, 0)
+            check_int("threads", self.threads, 1, MOST_THREADS)
+        check_int("seed", self.seed, 0)
         if not isinstance(self.ladder, str):
             raise InvalidConfig(f"ladder is {self.ladder!r}; it is the name of a ladder, such as 'tutorial'.")
         if self.root is not None and not isinstance(self.root, str | os.PathLike):
             raise InvalidConfig(f"root is {self.root!r}; it is the path of a folder.")
+        if self.nodes is not None and not isinstance(self.nodes, str | os.PathLike):
+            raise InvalidConfig(f"nodes is {self.nodes!r}; it is the path of the nodes' table.")
+        if not isinstance(self.undirected, bool):
+            raise InvalidConfig(f"undirected is {self.undirected!r}; it is True or False.")
         if self.split is not None and not isinstance(self.split, str):
-            _check_int("split", self.split, 0)
+            check_int("split", self.split, 0)
         for name in (
-            "dropout",
-            "lr",
-            "weight_decay",
             "time_limit_s",
             "accuracy_budget_s",
             "prove_budget_s",
             "round_s",
         ):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                raise InvalidConfig(f"{name} is {value!r}; it is a number.")
-        if not 0.0 <= self.dropout < 1.0:
-            raise InvalidConfig(f"dropout is {self.dropout}; it is at least 0 and below 1.")
-        if not 0.0 < self.lr < float("inf"):
-            raise InvalidConfig(f"lr is {self.lr}; it is a positive number.")
-        if not 0.0 <= self.weight_decay < float("inf"):
-            raise InvalidConfig(f"weight_decay is {self.weight_decay}; it is at least 0.")
+            check_number(name, getattr(self, name))
         for name in ("time_limit_s", "accuracy_budget_s", "round_s"):
             if not 0.0 < getattr(self, name) <= MOST_SECONDS:
                 raise InvalidConfig(
@@ -119,6 +114,11 @@ class BenchConfig:
                 "skips the proof."
             )
         self._check_num_neighbors()
+
+    @property
+    def task(self) -> TaskConfig:
+        """What is trained, without the data and the measuring."""
+        return TaskConfig(**{entry.name: getattr(self, entry.name) for entry in fields(TaskConfig)})
 
     def _check_num_neighbors(self) -> None:
         if self.num_neighbors is None:
@@ -143,7 +143,7 @@ class BenchConfig:
                     f"num_neighbors has the fan-out {count!r}; each is a positive whole number of at most "
                     f"{MOST:,}, or -1 for all."
                 )
-        if isinstance(self.model, str) and len(self.num_neighbors) != self.layers:
+        if self.model in MODELS and len(self.num_neighbors) != self.layers:
             raise InvalidConfig(
                 f"num_neighbors has {len(self.num_neighbors)} fan-outs and the model has {self.layers} layers; "
                 "give one fan-out a layer."
@@ -154,10 +154,3 @@ class BenchConfig:
         if self.num_neighbors is not None:
             return self.num_neighbors
         return (10,) + (5,) * (num_layers - 1)
-
-
-def _check_int(name: str, value: object, least: int, most: int = MOST) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InvalidConfig(f"{name} is {value!r}; it is a whole number of at least {least}.")
-    if value > most:
-        raise InvalidConfig(f"{name} is {value!r}; it is a whole number of at most {most:,}.")

@@ -66,7 +66,9 @@ class Contest:
         tell(entrant.name, "first_epoch", None)
         entrant.first = entrant.attempt(lambda trial: trial.ask("first_epoch"))
         if entrant.prepared is not None:
-            entrant.notes.extend(entrant.prepared.notes)
+            # What is said of the baseline holds for all, and is said once.
+            said = self.baseline.notes if entrant is not self.baseline else ()
+            entrant.notes.extend(line for line in entrant.prepared.notes if line not in said)
             self._prove(entrant)
         if entrant.failure is not None:
             self.progress.done(entrant.name, entrant.failure.reason)

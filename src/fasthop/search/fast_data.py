@@ -44,4 +44,4 @@ class FastData:
         )
 
     def __repr__(self) -> str:
-        return f"FastData(x={list(self.x.shape)}, edge_index={list(self.edge_index.shape)}, rows={self.y.numel()})"
+        return f"FastData(x={list(self.x.shape)}, edge_index={list(self.edge_index.shape)}, rows={self.y.size(0)})"

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fasthop.train.task import Loss
+
 MOST_ROUNDS = 9
 SECONDS = 1.5
 
@@ -50,14 +52,13 @@ def measure_pace(original: Callable[[], None], fast: Callable[[], None]) -> Pace
 
 
 def training_step(
-    forward: Callable[[], Tensor], y: Tensor, parameters: Sequence[Tensor]
+    forward: Callable[[], Tensor], y: Tensor, parameters: Sequence[Tensor], loss: Loss = F.cross_entropy
 ) -> Callable[[], None]:
-    """Forward, cross-entropy and gradients, with no gradient left on the parameters."""
+    """Forward, loss and gradients, with no gradient left on the parameters."""
     wanted = [p for p in parameters if p.requires_grad]
 
     def step() -> None:
-        loss = F.cross_entropy(forward(), y)
-        torch.autograd.grad(loss, wanted, allow_unused=True)
+        torch.autograd.grad(loss(forward(), y), wanted, allow_unused=True)
 
     return step
 

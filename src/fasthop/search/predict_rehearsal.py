@@ -92,7 +92,7 @@ def small_graph(graph: Graph, sizes: Sizes) -> Graph:
         x=torch.rand(n, graph.num_features, generator=generator).to(graph.x.dtype),
         edge_index=torch.stack([source, target]),
         edge_weight=weight,
-        y=torch.arange(n) % graph.num_classes,
+        y=_labels(n, graph),
         train_mask=train_mask,
         val_mask=~train_mask,
         test_mask=~train_mask,
@@ -100,6 +100,11 @@ def small_graph(graph: Graph, sizes: Sizes) -> Graph:
         num_classes=graph.num_classes,
         name="rehearsal",
     )
+
+
+def _labels(num_nodes: int, graph: Graph) -> Tensor:
+    y = torch.arange(num_nodes) % graph.num_classes
+    return torch.nn.functional.one_hot(y, graph.num_classes).float() if graph.is_multilabel else y
 
 
 def _has_shape(parameter: Tensor) -> bool:

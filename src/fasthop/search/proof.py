@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten
 
 from fasthop.exactness import Exactness
 from fasthop.graph.graph import Graph
@@ -18,6 +20,7 @@ from fasthop.rewrites.fused_step import FusedStepRung
 from fasthop.rewrites.ladder import Recipe
 from fasthop.rewrites.structure import copy_sharing
 from fasthop.train.mode import evaluating
+from fasthop.train.presented import attributes_of
 from fasthop.train.setup import Setup
 from fasthop.verify.budget import Budget
 from fasthop.verify.judge import check
@@ -75,9 +78,9 @@ def reference_maker(model: torch.nn.Module, graph: Graph, *, weighted: bool) -> 
 
         def predict() -> Tensor:
             with evaluating(twin):
-                return twin(*inputs.call)
+                return one_tensor(twin(*inputs.call), rows.numel())
 
-        return Subject.of(twin, lambda: twin(*inputs.call)[rows], predict=predict)
+        return Subject.of(twin, lambda: one_tensor(twin(*inputs.call), rows.numel())[rows], predict=predict)
 
     return make
 
@@ -114,15 +117,30 @@ def candidate_maker(
 
         def forward() -> Tensor:
             out = fast(*inputs.call)
-            return out if not built.order.is_whole else out[rows]
+            return out if not built.order.is_whole else one_tensor(out, rows.numel())[rows]
 
         def predict() -> Tensor:
             with evaluating(fast):
-                return fast(*inputs.call)
+                return one_tensor(fast(*inputs.call), rows.numel())
 
         return Subject.of(twin, forward, predict=predict)
 
     return make
+
+
+def one_tensor(out: Any, num_nodes: int) -> Tensor:
+    """All that a model returns in one tensor with a row a node, so that nothing of it escapes the proof: of several values
+    those with a row a node side by side, and any other one repeated for each node."""
+    if isinstance(out, Tensor):
+        return out
+    found = [leaf for leaf in tree_flatten(out)[0] if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+    of_nodes = [
+        leaf.reshape(num_nodes, -1)
+        if leaf.dim() and leaf.size(0) == num_nodes
+        else leaf.reshape(1, -1).expand(num_nodes, -1)
+        for leaf in found
+    ]
+    return torch.cat(of_nodes, dim=1)
 
 
 def private_copy(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
@@ -146,8 +164,10 @@ def reach_of(graph: Graph, num_hops: int | None) -> Reach | None:
     )
 
 
-def prove_setup(setup: Setup, recipe: Recipe, *, budget_s: float, seed: int) -> Verdict | None:
-    """The verdict on a recipe of exact rungs that `setup` was made with; None for another one."""
+def prove_setup(
+    setup: Setup, recipe: Recipe, *, budget_s: float, seed: int, peak_bytes: int | None = None
+) -> Verdict | None:
+    """The verdict on a recipe of exact rungs that `setup` was made with; None for another one. peak_bytes: see `Budget`."""
     if not recipe.is_exact or setup.exact is None:
         return None
     built: Built = setup.exact
@@ -161,8 +181,9 @@ def prove_setup(setup: Setup, recipe: Recipe, *, budget_s: float, seed: int) -> 
         candidate_maker(model, graph, weighted=weighted, options=built.options, then=fuse if fuses else None),
         exactness=Exactness.REASSOCIATED,
         dtype=next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32),
-        budget=Budget(seconds=budget_s),
-        reach=reach_of(graph, built.num_hops if traced else None),
+        budget=Budget(seconds=budget_s, peak_bytes=peak_bytes),
+        # What the forward is given beyond x and the edges is of the whole graph, and is not cut.
+        reach=reach_of(graph, built.num_hops if traced and not attributes_of(model) else None),
         seed=seed,
     )
 

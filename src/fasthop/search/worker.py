@@ -7,6 +7,7 @@ was the standard output; whatever user code prints goes to the log instead.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import sys
@@ -71,12 +72,15 @@ def _start(order: Order) -> Any:
     torch.set_num_threads(order.threads)
     if order.deterministic:
         torch.use_deterministic_algorithms(True)
-    from fasthop.search.bench_task import make_task, read_graph
+    from fasthop.search.bench_task import read_graph
     from fasthop.search.resident import Resident
+    from fasthop.train.task_config import make_task
 
     graph = read_graph(order.graph_path, torch.device(order.device))
     config, recipe = pickle.loads(order.pickled)
-    return Resident(make_task(config, graph), recipe, config.seed, torch.device(order.device))
+    # What is to be said of the task the parent has said.
+    task = dataclasses.replace(make_task(config.task, graph), notes=())
+    return Resident(task, recipe, config.seed, torch.device(order.device))
 
 
 def _guarded(call: Callable[[], Any]) -> Any:

@@ -81,6 +81,9 @@ def with_tensors(graph: Graph, forward_args: Mapping[str, Any]) -> tuple[Graph, 
     arguments: dict[str, Any] = {}
     extras = dict(graph.extras)
     for name, value in forward_args.items():
+        if name == "edge_weight":
+            graph = _weighted(graph, value)
+            continue
         if isinstance(value, str):
             _check_attribute(name, value, graph)
         elif isinstance(value, np.ndarray | Tensor):
@@ -95,17 +98,26 @@ def with_tensors(graph: Graph, forward_args: Mapping[str, Any]) -> tuple[Graph, 
         arguments[name] = value
     if len(extras) != len(graph.extras) or any(extras[name] is not graph.extras[name] for name in extras):
         graph = dataclasses.replace(graph, extras=extras)
-    weight = arguments.pop("edge_weight", None)
-    if weight is None or weight == "edge_weight":
-        return graph, arguments
-    if not isinstance(weight, str):
+    return graph, arguments
+
+
+def _weighted(graph: Graph, value: Any) -> Graph:
+    """The graph with what a forward argument says as its edge_weight."""
+    name = "edge_weight"
+    if isinstance(value, str):
+        _check_attribute("edge_weight", value, graph)
+        if value == "edge_weight":
+            return graph
+        name, value = value, _attribute(graph, value)
+    if not isinstance(value, np.ndarray | Tensor):
         raise InvalidConfig(
-            f"The forward argument 'edge_weight' is {weight!r}; it has one number for each edge."
+            f"The forward argument 'edge_weight' is {value!r}; it has one number for each edge."
         )
     faults = Faults()
     dtype = graph.x.dtype if graph.x is not None else torch.float32
-    tensor = mended_weight(_attribute(graph, weight), graph.num_edges, weight, dtype, faults)
-    return dataclasses.replace(graph, edge_weight=tensor, notes=(*graph.notes, *faults.notes)), arguments
+    weight = mended_weight(torch.as_tensor(value), graph.num_edges, name, dtype, faults)
+    weight = weight.to(graph.edge_index.device)
+    return dataclasses.replace(graph, edge_weight=weight, notes=(*graph.notes, *faults.notes))
 
 
 def presentation_of(model: torch.nn.Module, call: ForwardCall, graph: Graph) -> Presentation:

@@ -12,7 +12,7 @@ import importlib.util
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -105,17 +105,15 @@ def _file(path: Path) -> types.ModuleType:
 
 
 def _module(where: str) -> types.ModuleType:
-    with users_code(where, "importing it"), _first_on_path(Path.cwd()):
-        try:
-            return importlib.import_module(where)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{where}.".startswith(f"{error.name}."):
-                raise
-            missing = error.name
-        except (TypeError, ValueError) as error:  # "a..b", ".x"
-            if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-                raise
-            missing = where
+    missing = where
+    if all(part.isidentifier() for part in where.split(".")):
+        with users_code(where, "importing it"), _first_on_path(Path.cwd()):
+            try:
+                return importlib.import_module(where)
+            except ModuleNotFoundError as error:
+                if error.name is None or not f"{where}.".startswith(f"{error.name}."):
+                    raise
+                missing = error.name
     raise InvalidConfig(
         f"There is no module {missing!r} (for the model {where}); name one that can be imported from {Path.cwd()}, or a "
         "file: path/to/file.py:name."
@@ -180,6 +178,3 @@ def _entries(folder: Path) -> list[Path]:
         return list(folder.iterdir())
     except OSError:
         return []
-
-
-Maker = Callable[..., Any]

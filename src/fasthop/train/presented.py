@@ -56,6 +56,7 @@ def present(model: torch.nn.Module, call: ForwardCall, graph: Graph) -> torch.nn
     The graph's attributes become buffers of it that are not saved; arguments of a call take their place (a sampled
     batch brings its own). Raises InvalidConfig where the presentation cannot be had.
     """
+    _unpresent(model)  # a callable that hands out one object again and again
     found = presentation_of(model, call, graph)
     if found.changes_nothing:
         return model
@@ -81,6 +82,28 @@ def present(model: torch.nn.Module, call: ForwardCall, graph: Graph) -> torch.nn
             "and returns logits."
         ) from None
     return model
+
+
+def notes_of(model: torch.nn.Module) -> tuple[Note, ...]:
+    """What is to be said of how the model is called."""
+    found = getattr(model, f"{PREFIX}call", None)
+    return found.notes if isinstance(found, Presentation) else ()
+
+
+def attributes_of(model: torch.nn.Module) -> dict[str, str]:
+    """The graph's attributes that the model's forward is given, by the forward's names."""
+    found = getattr(model, f"{PREFIX}call", None)
+    return dict(found.attributes) if isinstance(found, Presentation) else {}
+
+
+def _unpresent(model: torch.nn.Module) -> None:
+    if not isinstance(model, _Presented | _PresentedWithWeight):
+        return
+    model.__class__ = type(model).__mro__[2]
+    for name in [name for name in (*model._buffers, *model._modules) if name.startswith(PREFIX)]:
+        delattr(model, name)
+    for name in (f"{PREFIX}call", f"{PREFIX}plain"):
+        delattr(model, name)
 
 
 def completed(call: ForwardCall, out: Any) -> tuple[ForwardCall, tuple[Note, ...]]:

@@ -14,14 +14,13 @@ from torch import Tensor
 from fasthop.errors import InvalidConfig
 from fasthop.graph.graph import Graph
 from fasthop.graph.note import Note, note
-from fasthop.train.arguments import presentation_of
 from fasthop.train.batching import Batch, Batches, FullBatch
 from fasthop.train.compiled import CompiledForward
 from fasthop.train.generators import kept_generators
 from fasthop.train.mode import evaluating
 from fasthop.train.objective import check_output_for
 from fasthop.train.precision import Precision
-from fasthop.train.presented import completed
+from fasthop.train.presented import completed, notes_of
 from fasthop.train.step import Step
 from fasthop.train.task import Task, takes_edge_weight
 
@@ -69,7 +68,7 @@ class Setup:
             )
         model = task.build_model(seed).to(device)
         with_weight = graph.edge_weight is not None and takes_edge_weight(model)
-        notes = (*graph.notes, *task.notes, *presentation_of(model, task.call, graph).notes)
+        notes = (*graph.notes, *task.notes, *notes_of(model))
         if graph.edge_weight is not None and not with_weight:
             notes += (
                 note(

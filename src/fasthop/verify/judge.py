@@ -9,9 +9,9 @@ import torch
 from fasthop.errors import InvalidConfig
 from fasthop.exactness import Exactness
 from fasthop.graph.note import Note, note
+from fasthop.train.generators import kept_generators
 from fasthop.verify.budget import Budget, Cost, fitting_subgraph, measure_cost
 from fasthop.verify.deviation import deviations
-from fasthop.train.generators import kept_generators
 from fasthop.verify.original import Original, Unproven, candidate_side, original_side
 from fasthop.verify.subgraph import Reach, Subgraph
 from fasthop.verify.subject import Maker

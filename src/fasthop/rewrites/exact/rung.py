@@ -102,7 +102,7 @@ def batch_of(graph: Graph, batch: Batch, built: Built) -> Batch:
     if built.order.is_whole:
         return dataclasses.replace(batch, y=graph.y, rows=graph.train_mask)
     y = graph.y[graph.train_mask]
-    return dataclasses.replace(batch, y=y, rows=y.numel())
+    return dataclasses.replace(batch, y=y, rows=y.size(0))
 
 
 def steps_aside(graph: Graph, *, weighted: bool) -> Note | None:
