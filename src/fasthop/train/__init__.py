@@ -1,7 +1,7 @@
 """Training: the task, the setup that rungs rewrite, batches, the step, the loop and evaluation.
 
-The package's name is that of the public function `fasthop.train` as well: importing any of its modules binds the package to
-that name. So the package itself can be called, and is the function then.
+`fasthop.train(model, data, ...)` trains a model to the end; see `help(fasthop.search.training.train)` for its options. It is this
+package that is called, since importing any of its modules binds it to that name.
 """
 
 from __future__ import annotations
