@@ -135,7 +135,7 @@ def test_memory_by_kind_and_its_operator():
     run = replace(results.FAST, memory_kinds=fast, peak_operator="forward: aten::mm")
     text = dict(explanations(results.result(baseline, run)))["csr_spmm"]
     assert "activations kept for backward fell from 7.00 MB to 700 kB" in text
-    assert "messages kept (edges × channels), 4.00 MB, are gone" in text
+    assert "messages kept (edges × channels) fell from 4.00 MB to nothing" in text
     assert "The operator there is forward: aten::mm." in text
 
 

@@ -19,6 +19,7 @@ from fasthop.report.table import markdown_escape, table_markdown, table_text, te
 from fasthop.report.words import check_lang, phrase, sentences
 
 LINES = 30
+OPENING = "（“《"
 LINES_A_RECIPE = 2
 LEAST_FOR_BEST = 2
 
@@ -165,15 +166,19 @@ def fold(text: str, width: int) -> str:
 
 def _words(text: str) -> list[str]:
     """What a line may break between: words with their blank, and single Chinese characters with the
-    punctuation that must not start a line."""
+    punctuation that must not start or end a line."""
     found: list[str] = []
     for sign in text:
         wide = ord(sign) > 0x2E7F
         closing = sign in "，。；：、）”%"
         if (
             not found
-            or (wide and not closing)
-            or (not closing and (found[-1][-1] == " " or ord(found[-1][-1]) > 0x2E7F))
+            or (wide and not closing and found[-1][-1] not in OPENING)
+            or (
+                not closing
+                and found[-1][-1] not in OPENING
+                and (found[-1][-1] == " " or ord(found[-1][-1]) > 0x2E7F)
+            )
         ):
             found.append(sign)
         else:

@@ -50,7 +50,7 @@ PHRASES: dict[str, str] = {
     "moved.fell": "{part} fell from {before} to {after} ms",
     "moved.rose": "{part} rose from {before} to {after} ms",
     "moved.new": "{part} came on top with {after} ms",
-    "moved.gone": "{part}, {before} ms, is gone",
+    "moved.gone": "{part} fell from {before} ms to nothing",
     "moved.of_gain": " ({share} % of what was gained)",
     "moved.of_loss": " ({share} % of what was added)",
     "moved.share": " ({share} %)",
@@ -113,7 +113,7 @@ PHRASES: dict[str, str] = {
     "kinds.less": "{kind} fell from {before} to {after}",
     "kinds.more": "{kind} rose from {before} to {after}",
     "kinds.new": "{kind} came on top with {after}",
-    "kinds.gone": "{kind}, {before}, are gone",
+    "kinds.gone": "{kind} fell from {before} to nothing",
     "kinds.operator": "The operator there is {operator}.",
     # costs
     "cost.proof": "The proof took {proof} s.",

@@ -45,7 +45,7 @@ PHRASES: dict[str, str] = {
     "moved.fell": "{part}从 {before} 降到 {after} ms",
     "moved.rose": "{part}从 {before} 升到 {after} ms",
     "moved.new": "{part}新增 {after} ms",
-    "moved.gone": "{part}的 {before} ms 已省去",
+    "moved.gone": "{part}从 {before} ms 降到零",
     "moved.of_gain": "（占所省时间的 {share}%）",
     "moved.of_loss": "（占新增时间的 {share}%）",
     "moved.share": "（{share}%）",
@@ -87,7 +87,7 @@ PHRASES: dict[str, str] = {
     "kinds.less": "{kind}从 {before} 降到 {after}",
     "kinds.more": "{kind}从 {before} 升到 {after}",
     "kinds.new": "{kind}新增 {after}",
-    "kinds.gone": "{kind}的 {before} 已省去",
+    "kinds.gone": "{kind}从 {before} 降到零",
     "kinds.operator": "当时的算子是 {operator}。",
     # costs
     "cost.proof": "证明用时 {proof} s。",

@@ -47,13 +47,14 @@ def cost_sentences(run: Run, result: Result, lang: str) -> list[str]:
     """Preparation, compilation, their counts, and after how many epochs they are earned back."""
     parts = []
     prepare, compile_s = run.prepare_s, run.compile_s
+    late = dominated_sentences(run, result, lang) if change(run, result.baseline) != "alone" else []
     compiled = is_measured(compile_s) and bool(compile_s)
     prepared = is_measured(prepare) and bool(prepare)
     if compiled and prepared:
         parts.append(phrase("cost.both", lang, prepare=seconds(prepare), compile=seconds(compile_s)))
     elif compiled:
         parts.append(phrase("cost.compile", lang, compile=seconds(compile_s)))
-    elif prepared:
+    elif prepared and not late:
         parts.append(phrase("cost.prepare", lang, prepare=seconds(prepare)))
     for key, count in (
         ("compile.recompiles", run.num_recompiles),
@@ -64,7 +65,7 @@ def cost_sentences(run: Run, result: Result, lang: str) -> list[str]:
             parts.append(phrase(key, lang, count=f"{count:,}"))
     if change(run, result.baseline) == "alone":
         return parts
-    parts += dominated_sentences(run, result, lang)
+    parts += late
     return [*parts, *_earned_back(run, result, lang, is_paid=compiled or prepared)]
 
 
