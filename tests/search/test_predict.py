@@ -16,12 +16,13 @@ from fasthop.rewrites.ladder import Recipe, ladder
 from fasthop.search import predict_bench
 from fasthop.search.atomic_rate import measure_atomic_ns
 from fasthop.search.direction import direction
+from fasthop.search.fresh_memory import fresh_bytes, measure_page_us
 from fasthop.search.predict import foresee, predict_recipes, predict_setup
 from fasthop.search.predict_rates import KINDS, NARROW, NUMBERS, WIDTHS, Rates, machine_rates
 from fasthop.search.predict_rehearsal import Sizes, rehearse_step
 from fasthop.search.predict_sample import batch_sizes
-from fasthop.search.predict_time import Machine, joined
-from fasthop.search.predict_trace import record_step
+from fasthop.search.predict_time import Machine, joined, step_ms
+from fasthop.search.predict_trace import Call, Shape, record_step
 from fasthop.train.models import REFERENCE_MODELS
 from fasthop.train.neighbor_loader import NeighborLoader
 from fasthop.train.setup import Setup
@@ -173,8 +174,41 @@ def test_compiled_code_scatters_by_atomic_additions(graph):
     )
 
 
+def test_kept_memory_saves_what_pages_cost(graph):
+    assert ratios(graph, machine())["keep_memory"] == 1
+    made = rehearse_step(task(graph, "gcn"), RECIPES["baseline"], 0).at(
+        Sizes(num_nodes=10**5, num_edges=10**6, num_rows=10)
+    )
+    assert fresh_bytes(made) > 10**6
+    dear = machine(page_us=1e3)
+    kept, anew = (step_ms(made, dear, compiled=False, new_shapes=False, kept=kept) for kept in (True, False))
+    assert anew > 2 * kept
+    assert measure_page_us() > 0
+
+
+def test_blocks_that_a_step_needs_anew_are_its_peak_less_what_glibc_keeps():
+    def call(reads: tuple[int, ...], writes: tuple[int, ...], megabytes: int) -> Call:
+        def shape(memory: int) -> Shape:
+            size = (megabytes << 18,)
+            return Shape(size=size, stored=size, dtype=torch.float32, memory=memory)
+
+        return Call(
+            name="aten::mul",
+            phase="forward",
+            reads=tuple(map(shape, reads)),
+            writes=tuple(map(shape, writes)),
+            is_view=False,
+        )
+
+    # 0 is an input; 1 to 4 are alive at once; twice the largest stays.
+    held = [call((0,), (1,), 1), call((0,), (2,), 1), call((0,), (3,), 1), call((1, 2, 3), (4,), 1)]
+    assert fresh_bytes(held) == 2 << 20
+    assert fresh_bytes([call((0,), (1,), 1), call((1,), (2,), 1)]) == 0
+    assert fresh_bytes([call((0,), (1,), 64), call((1,), (2,), 64)]) == 0  # in the operators' own rates
+
+
 def test_an_atomic_addition_has_a_measured_cost():
-    assert 0.1 < measure_atomic_ns() < 1e3
+    assert 0.1 < measure_atomic_ns(2) < 1e3
 
 
 def test_new_shapes_cost_a_sampled_bf16_step_alone(graph):

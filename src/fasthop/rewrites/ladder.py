@@ -17,6 +17,7 @@ from fasthop.rewrites.cuda_graph import CudaGraph
 from fasthop.rewrites.exact.rung import ExactRung, apply_together
 from fasthop.rewrites.first_hop import FirstHop
 from fasthop.rewrites.fused_step import FusedStepRung
+from fasthop.rewrites.keep_memory import KeepMemory
 from fasthop.rewrites.pyg_sparse import PygSparse
 from fasthop.rewrites.receptive_field import ReceptiveField
 from fasthop.rewrites.reorder_nodes import ReorderNodes
@@ -35,7 +36,7 @@ EXACT: tuple[type[ExactRung], ...] = (
     ReorderNodes,
 )
 """In the order in which the ladder `exact` adds them."""
-RUNGS: tuple[type[Rung], ...] = (Sample, Amp, Compile, PygSparse, *EXACT, FusedStepRung, CudaGraph)
+RUNGS: tuple[type[Rung], ...] = (Sample, Amp, Compile, PygSparse, KeepMemory, *EXACT, FusedStepRung, CudaGraph)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,11 +96,12 @@ def exact(sample: Sample) -> tuple[Recipe, ...]:
 
 
 def full(sample: Sample) -> tuple[Recipe, ...]:
-    """The tutorial's, each of its rungs alone, PyG's sparse path, the other modes of torch.compile, and the exact ones."""
+    """The tutorial's, each of its rungs alone, PyG's sparse path, memory that is kept, the other modes of torch.compile, and the exact ones."""
     return (
         *tutorial(sample)[:3],
         Recipe(name="amp", rungs=(Amp(),)),
         Recipe(name="pyg_sparse", rungs=(PygSparse(),)),
+        Recipe(name="keep_memory", rungs=(KeepMemory(),)),
         *tutorial(sample)[3:],
         Recipe(name="compile:reduce-overhead", rungs=(Compile(mode="reduce-overhead"),)),
         Recipe(name="compile:max-autotune", rungs=(Compile(mode="max-autotune"),)),

@@ -14,6 +14,7 @@ from fasthop.rewrites.amp import Amp
 from fasthop.rewrites.base import Rung
 from fasthop.rewrites.cache_norm import CacheNorm
 from fasthop.rewrites.compile import Compile
+from fasthop.rewrites.keep_memory import KeepMemory
 from fasthop.rewrites.ladder import Recipe
 from fasthop.rewrites.pyg_sparse import PygSparse
 from fasthop.rewrites.sample import Sample
@@ -31,7 +32,7 @@ from fasthop.train.task import Task
 # Our sampler draws 45 M edges a second on one thread (docs/design/sampling.md). A batch besides: the loader, and what the model's layers do in
 # Python with a batch of another shape than the last; two of them on Cora take 5.2 ms, of which their operators explain 3.2.
 SAMPLED_EDGE_NS, BATCH_US = 22.0, 1000.0
-REHEARSED = (Sample, Amp, Compile, PygSparse, CacheNorm)
+REHEARSED = (Sample, Amp, Compile, PygSparse, CacheNorm, KeepMemory)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,14 +106,16 @@ def _predicted(task: Task, recipe: Recipe, machine: Machine, seed: int) -> Predi
     compiled = any(isinstance(rung, Compile) for rung in recipe.rungs)
     sample = next((rung for rung in recipe.rungs if isinstance(rung, Sample)), None)
     cached = any(isinstance(rung, CacheNorm) for rung in recipe.rungs)
-    base = tuple(rung for rung in recipe.rungs if not isinstance(rung, CacheNorm))
+    kept = any(isinstance(rung, KeepMemory) for rung in recipe.rungs)
+    # Neither is to act here: the one builds kernels' matrices, the other would hold for this process.
+    base = tuple(rung for rung in recipe.rungs if not isinstance(rung, CacheNorm | KeepMemory))
     rehearsal = rehearse_step(task, _named(base), seed)
     time_ms = flops = moved = floor = 0.0
     for count, sizes in epoch_batches(task, sample, seed):
         calls = rehearsal.at(sizes)
         if cached:
             calls = tuple(call for call in calls if not _of_graph_alone(call, rehearsal, sizes))
-        each_ms = step_ms(calls, machine, compiled=compiled, new_shapes=sample is not None)
+        each_ms = step_ms(calls, machine, compiled=compiled, new_shapes=sample is not None, kept=kept)
         if sample is not None:
             each_ms += _batch_ms(task, sizes, machine.peaks)
         time_ms += count * each_ms

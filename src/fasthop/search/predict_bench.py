@@ -78,7 +78,7 @@ def _sweep(bench: _Bench, device: torch.device) -> dict[str, Any]:
         found["bf16_shape_us"] = bench.new_shape_us()
     on_cpu = device.type == "cpu"
     found["page_us"] = measure_page_us() if on_cpu else 0.0
-    found["atomic_ns"] = measure_atomic_ns() if on_cpu else 0.0
+    found["atomic_ns"] = measure_atomic_ns(torch.get_num_threads()) if on_cpu else 0.0
     found["copy_gb_per_s"] = tuple(measure_copy_rates().values())
     return found | bench.steps_us()
 

@@ -22,7 +22,7 @@ from fasthop.cache import cache_dir
 from fasthop.machine.fingerprint import machine_id
 from fasthop.search.cost import COPY_SIZES
 
-_SCHEMA_VERSION = 5
+_SCHEMA_VERSION = 6
 WIDTHS = (1, 8, 16, 128)
 """Channels of a row."""
 NUMBERS = (1 << 16, 1 << 20, (1 << 23) - (1 << 12), 1 << 24)
@@ -49,7 +49,7 @@ class Rates:
     16 columns reaches two thirds of the machine's best here, one with 16 rows less than half.
     forward_us, backward_us, optimizer_us: microseconds of the framework's own work an operator in a step of a PyG model
     (dispatch, autograd, Python), by the phase of the step.
-    bf16_shape_us: what a bfloat16 product costs more where its shape is new. atomic_ns: an atomic addition on one thread, by which
+    bf16_shape_us: what a bfloat16 product costs more where its shape is new. atomic_ns: an atomic addition of all threads, by which
     compiled code adds rows up (0 on a GPU, whose eager code has them too). page_us: of a page of new memory that the system clears. copy_gb_per_s: of copies of COPY_SIZES bytes
     (see `measure_copy_rates`). device, num_threads: of the measurement.
     """
@@ -91,6 +91,18 @@ class Rates:
         sizes = (rows, inner, columns)
         kind = sizes.index(min(sizes))
         return _between(NARROW, table[kind], sizes[kind])
+
+    @property
+    def of_kept_memory(self) -> Rates:
+        """With the largest amount at the rate of the one below, which is the last whose memory glibc keeps."""
+        tables = {
+            field.name: (*table[:-2], table[-2], table[-2])
+            for field in dataclasses.fields(self)
+            if isinstance(table := getattr(self, field.name), tuple)
+            and len(table) == len(NUMBERS)
+            and field.name != "copy_gb_per_s"
+        }
+        return dataclasses.replace(self, **tables)
 
     @property
     def copy_rates(self) -> dict[int, float]:

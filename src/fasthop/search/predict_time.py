@@ -46,7 +46,7 @@ ELEMENT_BYTES = 8  # of the measured elementwise operator: a number read and one
 
 # torch.compile on a CPU: what a compiled piece of the model costs beside its kernels (guards, autograd's runtime, one call
 # forward and one backward), in operators of the framework. Set on the two-layer GCN on Cora: docs/design/search.md.
-PIECE_OPERATORS = 26
+PIECE_OPERATORS = 50
 # A kernel that was compiled is called from C++, without dispatch and autograd; the same source.
 KERNEL_SHARE = 0.3
 
@@ -59,14 +59,19 @@ class Machine:
     rates: Rates
 
 
-def step_ms(calls: Sequence[Call], machine: Machine, *, compiled: bool, new_shapes: bool) -> float:
+def step_ms(
+    calls: Sequence[Call], machine: Machine, *, compiled: bool, new_shapes: bool, kept: bool = False
+) -> float:
     """Predicted time of a step of these operators in ms.
 
     compiled: what torch.compile makes of them. new_shapes: whether each step has other shapes, as sampled batches do.
+    kept: whether freed memory is kept, so that no page of it comes anew.
     """
     run = joined(calls) if compiled else calls
+    if kept:
+        machine = dataclasses.replace(machine, rates=machine.rates.of_kept_memory)
     ns = sum(_least_ns(call, machine, new_shapes=new_shapes, compiled=compiled) for call in run)
-    pages_us = fresh_bytes(run) / PAGE_BYTES * machine.rates.page_us
+    pages_us = 0.0 if kept else fresh_bytes(run) / PAGE_BYTES * machine.rates.page_us
     return (ns + (framework_us(calls, machine.rates, compiled=compiled) + pages_us) * 1e3) / 1e6
 
 
@@ -89,16 +94,18 @@ def call_us(call: Call, rates: Rates) -> float:
 
 
 def joined(calls: Sequence[Call]) -> list[Call]:
-    """The operators with each run of neighbouring elementwise ones in the model joined: what is used within it alone is not stored."""
+    """The operators as torch.compile joins them: each run of neighbouring elementwise ones and gathers in the model is one, and what is
+    used within it alone is not stored; rows that are added up are made as they are added."""
     found: list[Call] = []
     run: list[Call] = []
     last_read = {shape.memory: place for place, call in enumerate(calls) for shape in call.reads}
     for place, call in enumerate(calls):
-        if _in_model(call) and (call.is_view or _is_elementwise(call)):
+        if _in_model(call) and (call.is_view or _is_elementwise(call) or _is_gather(call)):
             if not call.is_view:
                 run.append(call)
             continue
-        found += _join(run, last_read, place)
+        adds = _in_model(call) and call.name in ADDERS
+        found += _join(run, last_read, place + adds)
         run = []
         found.append(call)
     return found + _join(run, last_read, len(calls))
@@ -123,6 +130,10 @@ def _in_model(call: Call) -> bool:
 def _is_elementwise(call: Call) -> bool:
     named = (*GATHERS, *WIDE_GATHERS, *ADDERS, *SCATTERS, *EXTREMA, *SPARSE, *SORTS, "aten::nonzero")
     return not call.is_product and call.name not in named
+
+
+def _is_gather(call: Call) -> bool:
+    return call.name in (*GATHERS, *WIDE_GATHERS) and not _is_masked(call)
 
 
 def _is_masked(call: Call) -> bool:
@@ -154,7 +165,7 @@ def _least_ns(call: Call, machine: Machine, *, new_shapes: bool, compiled: bool 
     # Its C++ has torch's own scatter_add, but adds rows up (index_add) by itself; on one thread nothing needs to be atomic.
     atomic = compiled and rates.num_threads > 1 and rates.atomic_ns > 0 and _in_model(call)
     if atomic and source is not None and call.name in ADDERS and not by_mask:
-        return source.numel * rates.atomic_ns / rates.num_threads
+        return source.numel * rates.atomic_ns
     if source is not None and call.name in ADDERS and not by_mask:
         return _rows_ns("index_add", source, rates, half=half)
     if source is not None and call.name in SCATTERS:

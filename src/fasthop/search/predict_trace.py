@@ -17,6 +17,20 @@ from fasthop.measure.operators import TRANSFORM, kind_of
 from fasthop.train.batching import Batch
 from fasthop.train.setup import Setup
 
+# Their operand tells dtype and device only.
+TEMPLATES = tuple(
+    f"aten::{name}"
+    for name in (
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "new_empty",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "empty_like",
+    )
+)
 FORWARD, LOSS, BACKWARD, OPTIMIZER = "forward", "loss", "backward", "optimizer"
 
 
@@ -154,10 +168,10 @@ class _Recorder(TorchDispatchMode):
         if any(kind not in (Tensor, torch.nn.Parameter) for kind in types):
             return NotImplemented  # PyG's EdgeIndex first does as its own class has it; what it calls comes by here
         out = func(*args, **(kwargs or {}))
-        read = list(_tensors((args, kwargs)))
+        schema = func._schema
+        read = [] if schema.name in TEMPLATES else list(_tensors((args, kwargs)))
         written = list(_tensors(out))
         self._alive += [read, written]
-        schema = func._schema
         changed = [
             tensor
             for argument, tensor in zip(schema.arguments, args, strict=False)
