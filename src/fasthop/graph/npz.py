@@ -211,11 +211,9 @@ def _add_labels(data: Any, labels: np.ndarray, name: str) -> None:
 
 
 def _add_masks(archive: Archive, data: Any, used: set[str], faults: Faults) -> None:
+    sizes = [value.size(0) for value in (data.get("x"), data.get("y")) if value is not None and value.dim()]
     num_nodes = data._store.get("num_nodes")
-    for source in ("x", "y"):
-        value = data._store.get(source)
-        if num_nodes is None and value is not None and value.dim():
-            num_nodes = value.size(0)
+    num_nodes = num_nodes if isinstance(num_nodes, int) else next(iter(sizes), None)
     for mask in MASKS:
         name = _first(archive, MASK_NAMES[mask])
         if name is None:

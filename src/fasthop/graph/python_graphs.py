@@ -67,6 +67,13 @@ def data_from_networkx(graph: Any, *, x: str | Sequence[str], y: str, weight: st
     return data
 
 
+def _plain(value: Any) -> Any:
+    """A tensor, an array or a number of NumPy as Python's own; anything else as it is."""
+    if isinstance(value, Tensor):
+        return value.detach().to_dense().tolist()
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
 def _edge_weights(values: list[Any], ends: list[tuple[int, int]], nodes: list[Any], name: str) -> Tensor:
     for value, (source, target) in zip(values, ends, strict=True):
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
@@ -108,10 +115,8 @@ def _features(graph: Any, nodes: list[Any], x: str | Sequence[str]) -> Tensor | 
         for name in names:
             value = graph.nodes[node].get(name)
             try:
-                cells = np.asarray(
-                    value.tolist() if isinstance(value, Tensor) else value, dtype=np.float64
-                ).ravel()
-            except (TypeError, ValueError):
+                cells = np.asarray(_plain(value), dtype=np.float64).ravel()
+            except (TypeError, ValueError, OverflowError):
                 cells = np.array([math.nan])
             if value is None or not np.isfinite(cells).all():
                 raise fault(
@@ -132,22 +137,25 @@ def _features(graph: Any, nodes: list[Any], x: str | Sequence[str]) -> Tensor | 
 
 
 def _add_labels(data: Any, labels: list[Any], name: str) -> None:
-    first = next(label for label in labels if label is not None)
-    if isinstance(first, Tensor | np.ndarray | list | tuple) and np.ndim(first) > 0:
-        width = len(first)
-        rows = [[math.nan] * width if label is None else list(label) for label in labels]
-        if any(len(row) != width for row in rows):
+    # Tensors, arrays and NumPy's numbers as Python's own, so that they are told apart in one way.
+    plain = [_plain(label) for label in labels]
+    first = next(label for label in plain if label is not None)
+    if not isinstance(first, list | tuple):
+        data.y, names = classes_of(plain, f"The labels in {name}")
+        if names is not None:
+            data.class_names = list(names)
+        return
+    width = len(first)
+    rows = [[math.nan] * width if label is None else label for label in plain]
+    for row, label in enumerate(rows):
+        whole = isinstance(label, list | tuple) and len(label) == width
+        if not whole or not all(isinstance(value, int | float) for value in label):
             raise fault(
                 "nx-labels",
-                f"The attribute {name} has lists of different lengths.",
-                f"属性 {name} 的列表长度不一。",
+                f"The attribute {name} of node {row} in order is {str(label)[:80]}, which is no list of {width} numbers.",
+                f"第 {row} 个节点的属性 {name} 为 {str(label)[:80]}，不是 {width} 个数的列表。",
             )
-        data.y = torch.tensor([[float(value) for value in row] for row in rows])
-        return
-    plain = [label.item() if hasattr(label, "item") else label for label in labels]
-    data.y, names = classes_of(plain, f"The labels in {name}")
-    if names is not None:
-        data.class_names = list(names)
+    data.y = torch.tensor([[float(value) for value in row] for row in rows]).reshape(len(rows), width)
 
 
 def _add_masks(data: Any, graph: Any, nodes: list[Any]) -> None:
@@ -159,7 +167,7 @@ def _add_masks(data: Any, graph: Any, nodes: list[Any]) -> None:
     for mask in MASKS:
         flags = [graph.nodes[node].get(mask) for node in nodes]
         if any(flag is not None for flag in flags):
-            plain = [False if f is None else int(f) if isinstance(f, np.bool_ | Tensor) else f for f in flags]
+            plain = [False if flag is None else _plain(flag) for flag in flags]
             data[mask] = mask_of_flags(plain, f"The {mask}")
 
 
