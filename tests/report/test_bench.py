@@ -35,7 +35,8 @@ def asked(monkeypatch, tmp_path):
 
 
 def test_options_and_defaults_are_the_configurations(asked):
-    fields = {field.name: field.default for field in dataclasses.fields(BenchConfig)}
+    missing = dataclasses.MISSING  # an empty dict, which a signature shows as None
+    fields = {f.name: None if f.default is missing else f.default for f in dataclasses.fields(BenchConfig)}
     options = {name: p.default for name, p in inspect.signature(bench).parameters.items() if name not in OWN}
     assert {**options} == {name: value for name, value in fields.items() if name not in INNER}
 
@@ -45,10 +46,16 @@ def test_every_option_reaches_the_configuration(asked):
         "model": "gat", "hidden": 8, "layers": 3, "dropout": 0.5, "lr": 0.02, "weight_decay": 0.0, "epochs": 3,
         "rounds": 7, "seeds": 2, "num_neighbors": (4, 3, 2), "batch_size": 9, "ladder": "full", "device": "cpu",
         "threads": 1, "deterministic": True, "time_limit_s": 5.0, "root": "x", "split": 1,
-        "transform": "normalize_features", "unsafe_pickle": True,
+        "transform": "normalize_features", "unsafe_pickle": True, "nodes": "n.csv", "undirected": True, "optimizer": "sgd",
+        "loss": "nll", "class_weight": "balanced", "label_smoothing": 0.1, "metric": "macro_f1", "output": 1, "head": True,
+        "forward_args": {"pos": "pos"},
     }  # fmt: skip
     bench("planetoid:Cora", **given)
-    assert asked == [BenchConfig(data="planetoid:Cora", **given)]
+    bench(model="net.py:make", model_args={"width": 3})
+    assert asked == [
+        BenchConfig(data="planetoid:Cora", **given),
+        BenchConfig(model="net.py:make", model_args={"width": 3}),
+    ]
 
 
 def test_the_run_folder_is_named_after_the_run_and_never_taken_twice(asked):

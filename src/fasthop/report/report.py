@@ -11,6 +11,7 @@ from typing import Any
 from fasthop.errors import InvalidConfig
 from fasthop.measure.run import Result
 from fasthop.report.files import make_folder, write_file
+from fasthop.report.metric_words import judged_by
 from fasthop.report.summary import brief_text, summary_markdown, summary_text
 from fasthop.report.table import table_text
 from fasthop.report.words import check_lang
@@ -43,7 +44,8 @@ class Report:
 
     def table(self, lang: str | None = None, width: int | None = None) -> str:
         """The table with its remarks as text, at most `width` columns wide (the terminal's by default)."""
-        return table_text(self.result, lang or self.lang, width)
+        with judged_by(self.result.task):
+            return table_text(self.result, lang or self.lang, width)
 
     def text(self, lang: str | None = None, width: int | None = None, *, full: bool = False) -> str:
         """As text without escape codes: head, table, what decides about each recipe, and what is best, in about 30 lines.
@@ -53,14 +55,16 @@ class Report:
         return self._text(lang or self.lang, width, color=False, full=full)
 
     def _text(self, lang: str, width: int | None, *, color: bool, full: bool) -> str:
-        if not full:
-            return brief_text(self.result, lang, width, color)
-        return summary_text(self.result, lang, self._rung_words.get(lang), width, color)
+        with judged_by(self.result.task):
+            if not full:
+                return brief_text(self.result, lang, width, color)
+            return summary_text(self.result, lang, self._rung_words.get(lang), width, color)
 
     def markdown(self, lang: str | None = None, chart: str | None = "ladder.png") -> str:
         """The same as Markdown: the text of summary.md. chart: the picture's path, or None for no picture."""
         lang = lang or self.lang
-        return summary_markdown(self.result, lang, self._rung_words.get(lang), chart)
+        with judged_by(self.result.task):
+            return summary_markdown(self.result, lang, self._rung_words.get(lang), chart)
 
     def __str__(self) -> str:
         return self.text().rstrip("\n")
@@ -72,7 +76,8 @@ class Report:
     def _repr_html_(self) -> str:
         from fasthop.report.notebook import notebook_html
 
-        return notebook_html(self.result, self.lang, self._rung_words.get(self.lang), self.page_path)
+        with judged_by(self.result.task):
+            return notebook_html(self.result, self.lang, self._rung_words.get(self.lang), self.page_path)
 
     def page(self, lang: str | None = None) -> str:
         """report.html's text: all of it with charts, in both languages, in one file that loads nothing.
@@ -81,7 +86,8 @@ class Report:
         """
         from fasthop.report.page.page import page_html
 
-        return page_html(self.result, lang or self.lang, self._rung_words)
+        with judged_by(self.result.task):
+            return page_html(self.result, lang or self.lang, self._rung_words)
 
     @property
     def page_path(self) -> Path | None:
@@ -144,7 +150,9 @@ class Report:
 
         folder = make_folder(Path(folder))
         paths = []
-        for kind, content in chart_bytes(self.result, lang or self.lang).items():
+        with judged_by(self.result.task):
+            drawn = chart_bytes(self.result, lang or self.lang)
+        for kind, content in drawn.items():
             paths.append(folder / f"ladder.{kind}")
             write_file(paths[-1], content)
         return paths

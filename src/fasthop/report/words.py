@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fasthop.errors import InvalidConfig
+from fasthop.report.metric_words import with_metric
 from fasthop.report.page.markup import plain
 from fasthop.report.words_en import PHRASES as EN
 from fasthop.report.words_page_en import PHRASES as PAGE_EN
@@ -44,7 +45,8 @@ def phrase(key: str, lang: str, **fields: Any) -> str:
 
     A field may come from a file that somebody sent: escape codes for the terminal are taken out of it.
     """
-    text = LANGUAGES[check_lang(lang)][key].format(**{name: plain(value) for name, value in fields.items()})
+    template = with_metric(LANGUAGES[check_lang(lang)][key], lang)
+    text = template.format(**{name: plain(value) for name, value in fields.items()})
     return _BETWEEN_CHINESE.sub("", text) if lang == "zh" else text
 
 

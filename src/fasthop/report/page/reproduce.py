@@ -11,11 +11,15 @@ from fasthop.measure.run import Result
 from fasthop.report.circumstances import MODEL_NAMES
 from fasthop.report.page.markup import plain
 from fasthop.report.words import phrase
+from fasthop.train.task_config import METRICS
 
 OPTIONS = (
-    "data", "transform", "model", "hidden", "layers", "dropout", "lr", "weight_decay", "epochs", "seeds", "num_neighbors",
+    "data", "transform", "model", "hidden", "layers", "dropout", "loss", "class_weight", "label_smoothing", "metric", "output",
+    "optimizer", "lr", "weight_decay", "epochs", "seeds", "num_neighbors",
     "batch_size", "rounds", "device", "threads",
 )  # fmt: skip
+# A task has a loss and a metric where none was asked for, too; a callable's name is none that an option takes.
+ASKED_FOR = {"loss": ("nll",), "metric": METRICS[1:]}
 ALWAYS = ("data", "model", "device", "threads")
 PACKAGES = ("torch", "torch_geometric", "numba", "numpy", "scipy")
 
@@ -30,11 +34,19 @@ def command(result: Result) -> str:
         value = result.task.get(name)
         if value is None or (name not in ALWAYS and value == defaults[name]):
             continue
-        if name == "model" and value not in MODEL_NAMES:
+        if name in ASKED_FOR and value not in ASKED_FOR[name]:
+            continue
+        if name == "model" and value not in MODEL_NAMES and ":" not in str(value):
             continue
         words += [f"--{name.replace('_', '-')}", _text(value)]
-    if result.task.get("deterministic"):
-        words.append("--deterministic")
+    for name in ("head", "undirected", "deterministic"):
+        if result.task.get(name) is True:
+            words.append(f"--{name}")
+    named = ":" in str(result.task.get("model"))
+    for name in ("model_args", "forward_args"):
+        values = result.task.get(name) if named else None
+        for key, value in (values if isinstance(values, dict) else {}).items():
+            words += [f"--{name[:-5].replace('_', '-')}-arg", f"{_text(key)}={_text(value)}"]
     if result.ladder != defaults["ladder"]:
         words += ["--ladder", _text(result.ladder)]
     return " ".join(shlex.quote(word) for word in words)

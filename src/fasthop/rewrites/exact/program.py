@@ -99,16 +99,28 @@ class _Builder:
         self.edges, self.is_sparse = edges, is_sparse
 
     def build(self) -> Program:
+        wanted = self._wanted()
         for node in self.old.nodes:
             if node.op == "output":
                 self.new.output(
                     map_arg(node.args[0], lambda old: self._output(self._rows_at(self._alias(old), 0)))
                 )
-            elif node.op != "placeholder" and self._alias(node) is node:
+            elif node.op != "placeholder" and self._alias(node) is node and node in wanted:
                 self._emit(node)
         self.new.lint()
         module = fx.GraphModule(self.attributes, self.new)
         return Program(call=module, x=self.x, known=self.known, sets=self.sets)
+
+    def _wanted(self) -> set[fx.Node]:
+        """What the output depends on. Where rows are told apart, nothing else may have an effect (`RowSets.mixes`), and how
+        many rows of it there were to be is not known; elsewhere everything is done as the forward does it."""
+        if self.sets.mixes is not None:
+            return set(self.old.nodes)
+        wanted: set[fx.Node] = set()
+        for node in reversed(self.old.nodes):
+            if node.op == "output" or node in wanted:
+                wanted |= {node, *node.all_input_nodes, *map(self._alias, node.all_input_nodes)}
+        return wanted
 
     def _output(self, out: fx.Node) -> fx.Node:
         order = self.known.order
