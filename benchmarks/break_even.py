@@ -24,10 +24,10 @@ from fasthop.noise import silence
 from fasthop.rewrites import ladder as ladders
 from fasthop.rewrites.ladder import Recipe
 from fasthop.search.bench import run_ladder
-from fasthop.search.bench_task import make_task
 from fasthop.search.config import BenchConfig
 from fasthop.train.loop import run_epoch
 from fasthop.train.setup import Setup
+from fasthop.train.task_config import make_task
 
 MARGIN = 1.5
 
@@ -41,7 +41,7 @@ def recipe_named(name: str) -> Recipe:
 def by_clock(config: BenchConfig, recipe: Recipe, num_epochs: int) -> list[float]:
     """Seconds after each epoch, from the baseline's setup on; this process does nothing else."""
     graph = load_graph(config.data, root=config.root)
-    baseline = Setup.baseline(make_task(config, graph), seed=0, device=torch.device("cpu"))
+    baseline = Setup.baseline(make_task(config.task, graph), seed=0, device=torch.device("cpu"))
     start = time.perf_counter()
     setup = baseline
     if recipe.rungs:

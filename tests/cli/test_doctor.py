@@ -14,6 +14,7 @@ import fasthop.machine.peaks
 from fasthop.cli import doctor
 from fasthop.cli.main import main
 from fasthop.machine.peaks import MachinePeaks, Peak
+from fasthop.report.peaks import NAMES
 from fasthop.rewrites.ladder import RUNGS
 
 SRC = Path(__file__).parents[2] / "src" / "fasthop"
@@ -27,7 +28,7 @@ def asked(monkeypatch, tmp_path):
 
     def machine_peaks(device="cpu", *, remeasure=False):
         calls.append(remeasure)
-        return MachinePeaks(**dict.fromkeys(doctor.PEAKS, peak), device=str(device), num_threads=2)
+        return MachinePeaks(**dict.fromkeys(NAMES, peak), device=str(device), num_threads=2)
 
     monkeypatch.setattr(fasthop.machine.peaks, "machine_peaks", machine_peaks)
     monkeypatch.setenv("FASTHOP_CACHE", str(tmp_path / "cache"))
@@ -40,7 +41,7 @@ def asked(monkeypatch, tmp_path):
 def test_text(lang, words, capsys):
     assert main(["doctor", "--lang", lang]) == 0
     printed = capsys.readouterr().out
-    for word in (*words, "torch", "12.3", *(rung.name for rung in RUNGS)):
+    for word in (*words, "torch", "12.3 (12.0–12.5)", "float16", "autograd", *(rung.name for rung in RUNGS)):
         assert word in printed
     assert "\x1b" not in printed
 

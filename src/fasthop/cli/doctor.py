@@ -18,7 +18,6 @@ from fasthop import __version__
 # The sub-folders of the cache that are fasthop's own. Only these are shown and cleared: FASTHOP_CACHE may
 # name a folder that holds other things as well.
 CACHE_KINDS = ("numba", "peaks", "graphs", "spmm", "page")
-PEAKS = ("copy_gb_per_s", "gather_gb_per_s", "matmul_fp32_gflops", "matmul_bf16_gflops", "operator_us")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -250,6 +249,7 @@ def _compiler(found: Any, lang: str) -> str:
 
 def _peaks(findings: dict[str, Any], lang: str) -> list[str]:
     from fasthop.report.figures import number
+    from fasthop.report.peaks import NAMES
     from fasthop.report.words import phrase
 
     if (unknown := _unknown(findings["peaks"], lang)) is not None:
@@ -258,10 +258,11 @@ def _peaks(findings: dict[str, Any], lang: str) -> list[str]:
     for peaks in findings["peaks"].values():
         head = phrase("doctor.peaks_of", lang, device=peaks["device"], threads=peaks["num_threads"])
         lines.append(f"{head} ({phrase('doctor.cached', lang)})" if peaks["cached"] else head)
+        known = [(f"  {phrase(f'peak.{name}', lang)}", peaks[name]) for name in NAMES if peaks.get(name)]
         lines += _columns(
-            [(f"  {phrase(f'peak.{key}', lang)}", number(peaks[key]["median"])) for key in PEAKS]
+            [(label, f"{number(p['median'])} ({number(p['low'])}–{number(p['high'])})") for label, p in known]
         )
-    return [*lines, phrase("doctor.remeasure_hint", lang)]
+    return [*lines, phrase("doctor.spread", lang), phrase("doctor.remeasure_hint", lang)]
 
 
 def _caches(findings: dict[str, Any], lang: str) -> list[str]:
