@@ -6,7 +6,6 @@ import dataclasses
 import math
 import statistics
 from dataclasses import dataclass, field
-from typing import Any
 
 from fasthop.graph.note import Note, note
 from fasthop.measure.compare import MIN_ROUNDS
@@ -14,19 +13,17 @@ from fasthop.measure.rounds import turn_order
 from fasthop.measure.run import Interval, Run
 from fasthop.search.ablation import Ablation, RungVerdict
 from fasthop.search.candidate import Candidate
-from fasthop.search.contest import TARGET_SHARE
 from fasthop.search.entrant import Entrant
-from fasthop.search.resident import Trained
+from fasthop.search.seeds import train_pairs
 from fasthop.search.study import Study
 from fasthop.search.track import Track
-from fasthop.search.tune_accuracy import LOST, AccuracyVerdict, judge_accuracy
-from fasthop.search.tune_trial import train_seed
+from fasthop.search.tune_accuracy import LOST, AccuracyVerdict
 from fasthop.search.yardstick import Yardstick
 from fasthop.verify.verdict import Verdict
 
 FIRST_ROUNDS = MIN_ROUNDS
-# The share of what is left that the seeds may take at most, and that the first rounds of all contenders may.
-SEEDS_SHARE, FIRST_SHARE = 0.6, 0.3
+# The share of what is left that the first rounds of all contenders may take.
+FIRST_SHARE = 0.3
 
 
 @dataclass(kw_only=True, eq=False)
@@ -86,13 +83,16 @@ class Finals:
 
     def _ranked(self, contenders: list[Candidate]) -> list[Candidate]:
         """In the order of what they measure by turns: the search measured them minutes apart."""
-        if len(contenders) < 2:
+        # Each of them starts a worker here, and the winner one again.
+        if (
+            len(contenders) < 2
+            or (len(contenders) + 2) * self.track.started_s > FIRST_SHARE * self.track.clock.left_s
+        ):
             return contenders
         entrants: list[tuple[Candidate, Entrant]] = []
         values: list[tuple[float, Candidate]] = []
         try:
-            for candidate in contenders:
-                entrants.append((candidate, self._enter(candidate)))
+            entrants.extend((candidate, self._enter(candidate)) for candidate in contenders)
             running = [entry for entry in entrants if entry[1].failure is None and entry[1].first is not None]
             turn_s = sum(self._turn_s(entrant) for _, entrant in running)
             num_rounds = max(
@@ -152,7 +152,9 @@ class Finals:
         self._take_turns(sides)
         entrant.steady = track.ask(entrant, "steady")
         track.count_memory(entrant, limited=True)
-        accuracy, target = self._train(entrant) if self._alive else (None, None)
+        accuracy, target = None, None
+        if self._alive:
+            accuracy, target = train_pairs(track, self.study, self.baseline, entrant, self.notes)
         self.baseline.steady = track.ask(self.baseline, "steady") if self._alive else None
         run = entrant.run(self.baseline, target)
         refusal = self._refusal(candidate, entrant, run, accuracy, target)
@@ -189,50 +191,6 @@ class Finals:
                     f"预算只够 {whole} 轮，少于给出 95 % 区间所需的 {MIN_ROUNDS} 轮：比值没有区间。",
                 )
             )
-
-    def _train(self, entrant: Entrant) -> tuple[AccuracyVerdict | None, float | None]:
-        """Both sides with the same seeds, pair by pair, as long as the budget holds another pair."""
-        track, bench = self.track, self.track.config.bench
-        known: dict[str, Any] = self.study.fact("baseline_seeds", {})
-        until_s = (1 - SEEDS_SHARE) * track.clock.left_s
-        epoch_s = [
-            statistics.median(side.round_times_ms) / 1e3
-            for side in (self.baseline, entrant)
-            if side.round_times_ms
-        ]
-        if len(epoch_s) < 2:
-            return None, None
-        self.baseline.trained.clear()
-        for seed in range(bench.seed, bench.seed + bench.seeds):
-            needs_s = bench.epochs * (epoch_s[1] + (0.0 if str(seed) in known else epoch_s[0]))
-            if track.clock.left_s - needs_s < until_s:
-                self.notes.append(
-                    note(
-                        f"The budget held {seed - bench.seed} of {bench.seeds} seeds.",
-                        f"预算只够 {bench.seeds} 个种子中的 {seed - bench.seed} 个。",
-                    )
-                )
-                break
-            if str(seed) in known:
-                base: Trained | None = Trained(points=tuple(tuple(point) for point in known[str(seed)]))
-            else:
-                base = train_seed(track, self.baseline, seed=seed)
-                if base is not None:
-                    known = {**known, str(seed): [list(point) for point in base.points]}
-                    self.study.keep("baseline_seeds", known)
-            plan = train_seed(track, entrant, seed=seed)
-            if base is None or plan is None:
-                break
-            self.baseline.trained.append(base)
-            entrant.trained.append(plan)
-        if not entrant.trained:
-            return None, None
-        verdict = judge_accuracy(
-            [t.test for t in self.baseline.trained], [t.test for t in entrant.trained],
-            max_drop=track.config.max_accuracy_drop,
-        )  # fmt: skip
-        best = statistics.mean(t.best_val for t in self.baseline.trained)
-        return verdict, TARGET_SHARE * best if math.isfinite(best) else None
 
     def _refusal(
         self,

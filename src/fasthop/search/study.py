@@ -85,6 +85,14 @@ class Study:
                 self._fail(trial.number)
         self.attempts.append(attempt)
 
+    def tell_again(self, trial: optuna.trial.Trial, known: Attempt) -> None:
+        """Ends a trial whose candidate was measured before."""
+        with _written():
+            if known.value is not None and known.outcome == MEASURED:
+                self._study.tell(trial, known.value)
+            else:
+                self._fail(trial.number)
+
     def _fail(self, number: int) -> None:
         from optuna.trial import TrialState
 
@@ -106,6 +114,10 @@ class StudyTrial:
     def end(self, attempt: Attempt) -> None:
         """Ends it with what came of it."""
         self._study.record(self._trial, attempt)
+
+    def repeat(self, known: Attempt) -> None:
+        """Ends it as a candidate that was measured before: Optuna hears its value again, and nothing is kept of it."""
+        self._study.tell_again(self._trial, known)
 
 
 @contextmanager
