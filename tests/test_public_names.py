@@ -19,6 +19,7 @@ PUBLIC = [
     "NeighborLoader",
     "NotApplicable",
     "NotExact",
+    "Plan",
     "Report",
     "TrialFailed",
     "__version__",
@@ -27,6 +28,7 @@ PUBLIC = [
     "load_graph",
     "profile",
     "train",
+    "tune",
 ]
 
 

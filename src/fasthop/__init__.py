@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from fasthop.measure.profile import profile
     from fasthop.report.bench import bench
     from fasthop.report.report import Report
+    from fasthop.report.tune import tune
     from fasthop.search.accelerate import accelerate
+    from fasthop.search.plan import Plan
     from fasthop.search.training import train
     from fasthop.train.neighbor_loader import NeighborLoader
 
@@ -41,6 +43,7 @@ _HOMES = {
     "NeighborLoader": "fasthop.train.neighbor_loader",
     "NotApplicable": "fasthop.errors",
     "NotExact": "fasthop.errors",
+    "Plan": "fasthop.search.plan",
     "Report": "fasthop.report.report",
     "TrialFailed": "fasthop.errors",
     "accelerate": "fasthop.search.accelerate",
@@ -48,6 +51,7 @@ _HOMES = {
     "load_graph": "fasthop.graph.sources",
     "profile": "fasthop.measure.profile",
     "train": "fasthop.search.training",
+    "tune": "fasthop.report.tune",
 }
 
 __all__ = [
@@ -60,6 +64,7 @@ __all__ = [
     "NeighborLoader",
     "NotApplicable",
     "NotExact",
+    "Plan",
     "Report",
     "TrialFailed",
     "__version__",
@@ -68,12 +73,16 @@ __all__ = [
     "load_graph",
     "profile",
     "train",
+    "tune",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "train":
+        # A folder as well: its package, which can be called. With the function, `import fasthop.train.x as x` would fail.
+        return import_module("fasthop.train")
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

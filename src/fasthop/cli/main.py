@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from fasthop import __version__
-from fasthop.cli import bench, check, compare, doctor, report, train
+from fasthop.cli import bench, check, compare, doctor, report, train, tune
 from fasthop.errors import DoesNotFit, FasthopError, TrialFailed
 from fasthop.interrupt import Stopped, stop_signals_raise
 
@@ -33,7 +33,7 @@ SYSTEM_SAYS_NO = (
     errno.ENOMEM,
 )
 TRACEBACK_VARIABLE = "FASTHOP_TRACEBACK"
-SUBCOMMANDS = (bench, check, compare, doctor, report, train)
+SUBCOMMANDS = (bench, check, compare, doctor, report, train, tune)
 
 
 class _UsageError(Exception):
