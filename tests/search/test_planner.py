@@ -99,7 +99,7 @@ def interrupt():
 
 @pytest.mark.usefixtures("small")
 def test_a_whole_tune_in_which_a_trial_is_killed(tmp_path, monkeypatch):
-    heard = Heard(at=("amp", "timing"), act=kill_newest_worker)
+    heard = Heard(at=("amp", "first_epoch"), act=kill_newest_worker)
     tuned = tune_plan(config(), tmp_path / "out", progress=heard)
     assert tuned.finished
     outcomes = {a.candidate.name: a for a in tuned.attempts}

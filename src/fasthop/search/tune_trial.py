@@ -32,6 +32,8 @@ from fasthop.search.yardstick import Yardstick
 # A prediction, or a single epoch, this many times over the best that was measured cannot win: predictions of recipes are
 # within a factor of 2 of the measurement where they were checked (docs/design/search.md).
 HOPELESS = 3.0
+# A single epoch decides only where it is long: one of a millisecond may be ten times as long as the next one.
+LONG_EPOCH_S = 0.05
 ROUNDS = (1, 3, 9)
 """Rounds after which the halving compares."""
 # The share of the budget that the rounds of one trial may take, and that the training of a seed may.
@@ -93,7 +95,7 @@ class TuneTrial:
                 if ended is not None:
                     return ended
         track.warm_up(entrant)
-        if entrant.first is not None:
+        if entrant.first is not None and entrant.first.warm_epoch_s > LONG_EPOCH_S:
             ended = self._hopeless(
                 1e3 * entrant.first.warm_epoch_s, entrant.prepared.num_steps_per_epoch, HALVED
             )

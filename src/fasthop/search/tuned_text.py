@@ -90,10 +90,11 @@ def _plan(tuned: Tuned) -> list[Note]:
         if limit is not None:
             en.append(f"the limit {bytes_text(limit)}")
             zh.append(f"上限 {bytes_text(limit)}")
+        beside_en, beside_zh = f" ({', '.join(en)})" if en else "", f"（{'，'.join(zh)}）" if zh else ""
         said.append(
             note(
-                f"Its peak is {bytes_text(peaks['plan'])} beside the graph{f' ({chr(44).join(en)})' if en else ''}.",
-                f"除图本身外，其内存峰值为 {bytes_text(peaks['plan'])}{f'（{chr(0xFF0C).join(zh)}）' if zh else ''}。",
+                f"Its peak is {bytes_text(peaks['plan'])} beside the graph{beside_en}.",
+                f"除图本身外，其内存峰值为 {bytes_text(peaks['plan'])}{beside_zh}。",
             )
         )
     reach = evidence.get("time_to_accuracy_s") or {}
