@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.nn import GATConv, GCNConv
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_torch_csr_tensor
 
 from fasthop.errors import InvalidConfig, InvalidGraph
@@ -269,7 +270,13 @@ def test_a_split_may_be_drawn(path_data):
         Graph.from_data(path_data(), split="random")
     with pytest.raises(InvalidConfig, match="seed is -1"):
         Graph.from_data(path_data(), split="60/20/20", seed=-1)
-    for wrong in ("60/20", "80/20/20", "half"):
+    few = Graph.from_data(path_data(), split="per-class:1/1/2", seed=3)
+    assert [int(mask.sum()) for mask in (few.train_mask, few.val_mask, few.test_mask)] == [2, 1, 2]
+    assert few.y[few.train_mask].tolist() in ([0, 1], [1, 0])
+    assert "1 training nodes a class, 1 validation and 2 test nodes" in sentences(few)
+    with pytest.raises(InvalidGraph, match="takes 1 labelled nodes a class and 5 more, and only 3 more"):
+        Graph.from_data(path_data(), split="per-class:1/1/4")
+    for wrong in ("60/20", "80/20/20", "half", "per-class:0/1/1", "per-class:1/1", "per-class:-1/1/1"):
         with pytest.raises(InvalidConfig, match="split is"):
             Graph.from_data(path_data(), split=wrong)
 
@@ -434,6 +441,16 @@ def test_sparse_x_stays_sparse(path_data, form):
     assert graph.num_features == 5
     with pytest.raises(InvalidGraph, match=r"the values of the sparse x\[0\] is inf"):
         Graph.from_data(path_data(x=getattr(torch.diag(torch.full((5,), float("inf"))), form)()))
+
+
+@pytest.mark.parametrize("form", ["to_sparse_coo", "to_sparse_csr"])
+@pytest.mark.parametrize("layer", [GCNConv, GATConv])
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_case_23_layers_take_sparse_x_as_they_take_it_dense(path_data, form, layer):
+    graph = Graph.from_data(path_data(x=getattr(torch.eye(5), form)()))
+    torch.manual_seed(0)
+    conv = layer(5, 3)
+    assert torch.allclose(conv(graph.x, graph.edge_index), conv(torch.eye(5), graph.edge_index), atol=1e-6)
 
 
 @pytest.mark.parametrize(

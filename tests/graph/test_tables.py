@@ -113,6 +113,7 @@ def test_both_directions_on_request(write):
     assert graph.edge_index.tolist() == [[1, 0, 2, 1], [0, 1, 1, 2]]
     assert graph.edge_weight.tolist() == [1.5, 2.0, 0.25, 0.25]
     assert "1 of the 3 had no reverse, which was added" in said(graph)
+    assert "taken as directed" not in said(graph)
 
 
 def test_no_edges_no_features_and_other_columns(write):

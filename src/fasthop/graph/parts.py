@@ -98,6 +98,8 @@ class Parts:
             return
         from fasthop.graph.both_directions import edges_without_reverse
 
+        # What a reader said of the direction is no longer so.
+        faults.findings = [f for f in faults.findings if f.code not in ("edges-directed", "rows-are-sources")]
         lone = edges_without_reverse(self.edge_index, self.num_nodes)
         num_edges = self.edge_index.size(1)
         faults.note(
