@@ -81,6 +81,7 @@ class RunFolder:
                 f"Another training is running in {self.path}{who}; wait for it, stop it, or name another folder."
             )
         try:
+            self._sweep()
             self._check(resume=resume)
         except BaseException:
             self.close()
@@ -104,6 +105,14 @@ class RunFolder:
     def read(self) -> dict[str, Any]:
         """What run.json says. Raises InvalidConfig where there is none, or it is damaged or of another version."""
         return read_run(self.path)
+
+    def _sweep(self) -> None:
+        """Removes what a process that was killed while it wrote left beside our files."""
+        names = (RUN_FILE, self.metrics_path.name, self.model_path.name, self.predictions_path.name)
+        for path in self.path.iterdir():
+            if path.name.startswith(tuple(f".{name}-" for name in names)):
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
     def _check(self, *, resume: bool) -> None:
         if resume:
