@@ -125,6 +125,11 @@ def make_task(config: TaskConfig, graph: Graph) -> Task:
     from fasthop.train.objective import loss_of
     from fasthop.train.task import OptimizerConfig, Task
 
+    if graph.num_features == 0:
+        raise InvalidConfig(
+            f"The graph {graph.name!r} has no node features x, which the model needs as input; give x of shape [num_nodes, F], "
+            "for example torch.eye(num_nodes) for a small graph, or what a torch.nn.Embedding of the nodes would hold."
+        )
     make, notes = model_maker(config, graph)
     graph, arguments = with_tensors(graph, config.forward_args)
     loss, said = loss_of(config.loss, graph, config.class_weight, config.label_smoothing)
