@@ -51,6 +51,25 @@ def test_wrong_options_are_refused(tmp_path):
             load_graph("cora", split=split)
 
 
+def test_a_folder_named_cora_does_not_hide_the_bundled_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cora").mkdir()
+    (tmp_path / "cora" / "edges.csv").write_text("source,target\n")
+    (tmp_path / "cora" / "nodes.csv").write_text("id,label,split\na,0,train\n")
+    assert load_graph("cora").num_nodes == 2708
+    assert load_graph("cora/").num_nodes == 1
+
+
+def test_any_source_may_be_made_undirected(path_data):
+    graph = load_graph("cora", undirected=True)
+    assert graph.num_edges == load_graph("cora").num_edges
+    assert "0 of the 10,556 had no reverse" in graph.notes[-1]["en"]
+    assert len(graph.notes) == 2
+    given = Graph.from_data(path_data())
+    assert load_graph(given, undirected=True).edge_index.tolist() == [[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]]
+    assert Graph.from_data(path_data(), undirected=True).num_edges == 6
+
+
 def test_another_split_takes_the_place_of_the_bundled_one_and_of_its_note():
     graph = load_graph("cora", split="60/20/20", seed=1)
     assert [int(m.sum()) for m in (graph.train_mask, graph.val_mask, graph.test_mask)] == [1625, 541, 542]

@@ -181,8 +181,8 @@ def _of_matrix(adj: Any, data: Any, faults: Faults) -> Tensor:
             "i -> j.",
             f"邻接矩阵不对称（{lone} 个元素缺少对称元素）：元素 [i, j] 按边 i -> j 读取。",
             (
-                "Where rows are targets, save the transpose; where edges are undirected, give undirected.",
-                "若行是目标节点，请保存其转置；若边是无向的，请给出 undirected。",
+                "Where rows are targets, save the transpose; where edges are undirected, give undirected=True.",
+                "若行是目标节点，请保存其转置；若边是无向的，请设 undirected=True。",
             ),
         )
     return edge_index

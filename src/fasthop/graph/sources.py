@@ -139,7 +139,8 @@ class Source:
         has_tables = any(
             (path / f"{stem}{s}").is_file() for stem in ("edges", "nodes") for s in TABLE_SUFFIXES
         )
-        return path if has_tables or (text.endswith(("/", os.sep)) and path.is_dir()) else None
+        is_folder = text.endswith(("/", os.sep)) and path.is_dir()
+        return path if is_folder or (has_tables and text != "cora") else None
 
     def _parts(self, faults: Faults) -> Parts:
         from fasthop.graph.convert import ReadOptions, parts_of_data

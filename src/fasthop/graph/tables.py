@@ -57,8 +57,9 @@ def data_from_tables(edges_path: Path, nodes_path: Path | None, faults: Faults) 
 
     if nodes_path is None:
         raise InvalidConfig(
-            f"{edges_path} is an edge list, and the nodes' labels are in a table of their own: give it with "
-            "--nodes nodes.csv (nodes= in Python), or put edges.csv and nodes.csv into one folder and give that."
+            f"{edges_path} is an edge list, and the nodes' labels are in a table of their own: put both into one folder as "
+            "edges.csv and nodes.csv and give the folder, or name the table: nodes= in Python, --nodes nodes.csv where a "
+            "command has it."
         )
     data = Data()
     node_text = None
@@ -164,7 +165,7 @@ def _add_edges(data: Any, edges: Table, node_text: Any, nodes_path: Path, faults
             "edges-directed",
             f"The edges were taken as directed, source to target: {lone:,} of {edges.num_rows:,} have no reverse.",
             f"边按有向（源到目标）读取：{edges.num_rows} 条边中有 {lone} 条没有反向边。",
-            ("Where they are undirected, give undirected.", "若边是无向的，请给出 undirected。"),
+            ("Where they are undirected, give undirected=True.", "若边是无向的，请设 undirected=True。"),
         )
     _add_edge_columns(data, edges, columns, faults)
 
