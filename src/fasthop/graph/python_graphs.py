@@ -176,6 +176,7 @@ def data_from_dgl(graph: Any, *, x: str | None, y: str | None, weight: str | Non
 
     x, y: the keys in ndata; feat (or x) and label (or y) where they are None. weight: the key in edata of the
     edges' weights, or None. Raises InvalidGraph for several types of nodes or edges, and for a block.
+    Tested against a stand-in with DGL's face, for there is no build of DGL beside the torch that fasthop needs.
     """
     from torch_geometric.data import Data
 
