@@ -191,6 +191,11 @@ def test_accelerate_proves_all_that_a_model_returns():
     assert list(got) == list(want)
     for name, value in want.items():
         assert torch.allclose(got[name], value, atol=1e-5), name
+    trained = fast.train(epochs=5, lr=0.05)
+    assert trained.losses[-1] < trained.losses[0]
+    out = model.eval()(graph.x, graph.edge_index)["logits"]
+    right = (out.argmax(1) == graph.y)[graph.test_mask].double().mean().item()
+    assert fast.evaluate().test == pytest.approx(100 * right)
 
 
 def test_accelerate_trains_and_judges_several_labels():

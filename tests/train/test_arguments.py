@@ -334,6 +334,23 @@ def test_a_module_handed_out_again_and_again_is_presented_once():
     assert torch.equal(twin.eval()(rich().x, rich().edge_index), predict(setup))
 
 
+def test_a_presented_model_is_copied_and_saved_by_the_users_class():
+    import io
+    import pickle
+
+    graph = rich()
+    model = setup_of(Attends, graph).original.eval()
+    want = model(graph.x, graph.edge_index)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert isinstance(twin, Attends)
+        assert torch.equal(twin(graph.x, graph.edge_index), want)
+    file = io.BytesIO()
+    torch.save(model, file)
+    assert torch.equal(
+        torch.load(io.BytesIO(file.getvalue()), weights_only=False)(graph.x, graph.edge_index), want
+    )
+
+
 def test_lazy_layers_with_arguments_leave_every_generator_and_running_statistic():
     class Lazy(torch.nn.Module):
         def __init__(self):

@@ -27,6 +27,7 @@ from fasthop.train.metric import metric_of
 from fasthop.train.mode import evaluating
 from fasthop.train.objective import loss_of
 from fasthop.train.precision import Precision
+from fasthop.train.presented import first_of
 from fasthop.train.step import Step
 from fasthop.train.task import OPTIMIZERS, Loss, OptimizerConfig
 from fasthop.verify.verdict import Verdict
@@ -76,7 +77,8 @@ class Accelerated:
         weight_decay: float = 5e-4,
         loss: str | Loss | None = None,
     ) -> Trained:
-        """Trains the user's parameters full batch for `epochs` by the fastest path, one step an epoch.
+        """Trains the user's parameters full batch for `epochs` by the fastest path, one step an epoch. Of several values that the
+        model returns the first is the logits.
 
         optimizer: "adam", "adamw" or "sgd" with lr and weight_decay, an OptimizerConfig, or an optimiser over the parameters
         that already exists: then that one steps, with its state, and the compiled step stays out of the way. loss:
@@ -109,7 +111,7 @@ class Accelerated:
         metric: "accuracy" (of the nodes that are classified right), "macro_f1", "roc_auc", "average_precision", or a callable
         (logits, labels) to a number; None is accuracy, and roc_auc where nodes have several labels."""
         with evaluating(self.model):
-            out = self.model(*self.data.inputs)
+            out = first_of(self.model(*self.data.inputs))
         return accuracies_of(out, self.graph, metric_of(metric, self.graph))
 
     def _batches(self) -> FullBatch:
@@ -131,11 +133,8 @@ class Accelerated:
         takes_weight = self.data.edge_weight is not None
 
         def forward(batch: Any) -> torch.Tensor:
-            return (
-                self.model(batch.x, batch.edges, batch.edge_weight)
-                if takes_weight
-                else self.model(batch.x, batch.edges)
-            )
+            weight = (batch.edge_weight,) if takes_weight else ()
+            return first_of(self.model(batch.x, batch.edges, *weight))
 
         return Step(forward, loss, built, Precision(), device), why_not
 

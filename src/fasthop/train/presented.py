@@ -20,6 +20,8 @@ from fasthop.train.arguments import ForwardCall, Presentation, presentation_of, 
 
 PREFIX = "fasthop_"
 HEAD = f"{PREFIX}head"
+# In the order of a presented class's bases: itself, the mixin and its parent, the user's.
+_PLACE_OF_THE_USERS = 3
 
 
 class Inputs:
@@ -36,14 +38,22 @@ class Inputs:
             setattr(self, name, value)
 
 
-class _Presented:
+class _Copied:
+    """Copies and pickles name the user's class, since ours can be found nowhere."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        kind = type(self).__mro__[_PLACE_OF_THE_USERS]
+        return _restored, (kind, isinstance(self, _PresentedWithWeight)), self.__getstate__()
+
+
+class _Presented(_Copied):
     """Mixed into a user's class."""
 
     def forward(self, x: Tensor, edge_index: Any, **arguments: Any) -> Any:
         return _called(self, super().forward, x, edge_index, None, arguments)  # type: ignore[misc]
 
 
-class _PresentedWithWeight:
+class _PresentedWithWeight(_Copied):
     """Mixed into a user's class whose forward takes edge_weight."""
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None, **arguments: Any) -> Any:
@@ -99,7 +109,7 @@ def attributes_of(model: torch.nn.Module) -> dict[str, str]:
 def _unpresent(model: torch.nn.Module) -> None:
     if not isinstance(model, _Presented | _PresentedWithWeight):
         return
-    model.__class__ = type(model).__mro__[2]
+    model.__class__ = type(model).__mro__[_PLACE_OF_THE_USERS]
     for name in [name for name in (*model._buffers, *model._modules) if name.startswith(PREFIX)]:
         delattr(model, name)
     for name in (f"{PREFIX}call", f"{PREFIX}plain"):
@@ -139,6 +149,13 @@ def completed(call: ForwardCall, out: Any) -> tuple[ForwardCall, tuple[Note, ...
     if output == call.output and width == call.width:
         return call, ()
     return ForwardCall(arguments=call.arguments, output=output, head=call.head, width=width), notes
+
+
+def first_of(out: Any) -> Any:
+    """What is taken for the logits where nothing else is said: the first of several values."""
+    if isinstance(out, Mapping) and out:
+        return next(iter(out.values()))
+    return out[0] if isinstance(out, tuple | list) and out else out
 
 
 def chosen(out: Any, output: int | str | None) -> Any:
@@ -187,6 +204,10 @@ def _called(
             out = forward(x, edge_index, **arguments)
     out = chosen(out, found.output)
     return getattr(model, HEAD)(out) if found.head else out
+
+
+def _restored(kind: Any, takes_weight: bool) -> Any:
+    return kind.__new__(_class(kind, takes_weight))
 
 
 @cache
