@@ -38,6 +38,7 @@ from fasthop.train.journal import read_journal  # noqa: E402
 from fasthop.train.training import Training  # noqa: E402
 
 EPOCHS = 60
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 EQUAL = "went on bit for bit"
 MODEL = """
 import torch
@@ -96,20 +97,26 @@ class Bench:
                 "1",
             ]
             arguments += ["--recipe", "baseline", "--epochs", str(EPOCHS), "--checkpoint-every", "3"]
+        # A signal waits until the child is where a process of its own would begin.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         child = os.fork()
         if child:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             return child
-        with open(self.place / f"{name}.txt", "w") as file:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
         code = 99
         try:
+            file = os.open(self.place / f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(file, 1)
+            os.dup2(file, 2)
             if hook is not None:
                 hook()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             code = main(arguments)
-        finally:
             sys.stderr.flush()
             sys.stdout.flush()
+        except KeyboardInterrupt:  # before the command had begun
+            code = 130
+        finally:
             os._exit(code)
 
     def wait(self, child: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from functools import partial
@@ -142,8 +143,11 @@ def test_a_run_that_was_cut_off_goes_on_with_its_own_options(graph, tmp_path):
     folder = tmp_path / "broken"
     with pytest.raises(ValueError, match="cut off"):
         train("gcn", graph, out=folder, dropout=0.5, checkpoint_every=2, progress=Stops(), **QUICK)
+    os.truncate(folder / "checkpoints" / "epoch-00000004.safetensors", 99)
     broken = train(data=graph, out=folder, resume=True)
-    assert any("Going on after epoch 4" in note["en"] for note in broken.notes)
+    said = [note["en"] for note in broken.notes]
+    assert any(sentence.startswith("The checkpoint of epoch 4 is left out: ") for sentence in said)
+    assert "Going on after epoch 2." in said
     assert lines_of(tmp_path / "whole") == lines_of(folder)
     assert [line["epoch"] for line in broken.history] == list(range(1, 7))
     for name, tensor in whole.model.state_dict().items():
@@ -389,6 +393,10 @@ def test_what_is_no_size_is_refused(value):
         (lambda: train("gcn", "cora", resume=True), "say which with out"),
         (lambda: train("gcn", "cora", plan="nowhere.json"), "There is no plan"),
         (lambda: train("gcn", "cora", lr=0.0), "lr is 0"),
+        (lambda: train("gcn", "cora", threads=0), "threads is 0"),
+        (lambda: train("gcn", "cora", device="tpu"), "device is 'tpu'"),
+        (lambda: train("gcn", "cora", num_neighbors=(3, 0, 2)), "num_neighbors has the fan-out 0"),
+        (lambda: train("gcn", "cora", class_names="ab"), "class_names is 'ab'"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_before_work(call, words):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from fasthop.errors import InvalidConfig
+from fasthop.search.config import BenchConfig
 from fasthop.search.plan import Plan
 from fasthop.train.task_config import MODELS, TaskConfig
 from fasthop.train.training_config import TrainConfig
@@ -116,6 +117,9 @@ def of_plan(plan: Plan) -> dict[str, Any]:
     if arguments:
         found["model_args"] = arguments
     known = defaults()
+    # A plan of tune has these beside `args`.
+    shapes = ("hidden", "layers", "dropout", "output", "head", "forward_args")
+    found |= {name: plan.model[name] for name in shapes if plan.model.get(name) is not None and name in known}
     found |= {name: value for name, value in plan.training.items() if name in known and value is not None}
     for name in ("data", "root", "split", "transform"):
         if plan.data.get(name) is not None:
@@ -172,6 +176,20 @@ def task_config(options: Mapping[str, Any]) -> TaskConfig:
 def train_config(options: Mapping[str, Any]) -> TrainConfig:
     """The TrainConfig among the options. Raises InvalidConfig."""
     return TrainConfig(**{field.name: options[field.name] for field in dataclasses.fields(TrainConfig)})
+
+
+def check_others(options: Mapping[str, Any]) -> None:
+    """Raises InvalidConfig where batch_size, num_neighbors, device, threads, split or prove_budget_s cannot work; they are what
+    they are for `bench`."""
+    fan_outs = options["num_neighbors"]
+    names = ("batch_size", "num_neighbors", "device", "threads", "prove_budget_s", "split", "root", "seed")
+    layers = len(fan_outs) if isinstance(fan_outs, list | tuple) and fan_outs else 2
+    BenchConfig(layers=layers, **{name: options[name] for name in names})
+    class_names = options["class_names"]
+    if class_names is not None and (
+        isinstance(class_names, str) or not all(isinstance(name, str) for name in class_names)
+    ):
+        raise InvalidConfig(f"class_names is {class_names!r}; it is a list with a name for each class.")
 
 
 def parse_bytes(value: int | float | str | None) -> int | None:

@@ -26,7 +26,7 @@ from fasthop.search.fitting import Fitting, Ready
 from fasthop.search.leaner import ran_out
 from fasthop.search.plan import Plan
 from fasthop.search.plan_recipe import recipe_from_json
-from fasthop.search.train_options import parse_bytes, task_config, train_config
+from fasthop.search.train_options import check_others, parse_bytes, task_config, train_config
 from fasthop.search.trained import Trained
 from fasthop.train.checkpoint import Checkpoint, CheckpointFolder, DamagedCheckpoint
 from fasthop.train.journal import check_tensorboard, read_journal
@@ -61,6 +61,7 @@ class TrainWork:
         self.progress = progress or SilentTraining()
         # All that can be refused by looking at the options is refused here, before a graph is read.
         self.config, self.task_config = train_config(options), task_config(options)
+        check_others(options)
         self.limit = parse_bytes(options["memory"])
         self.recipe = self._wanted_recipe()
         self.device = pick_device(options["device"])

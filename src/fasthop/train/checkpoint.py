@@ -179,6 +179,8 @@ def _read_tree(path: Path, epoch: int) -> dict[str, Any]:
         )
     if tree.pop("sha256", None) != _digest(tree) or tree.get("epoch") != epoch:
         raise DamagedCheckpoint(f"{path} was changed since it was saved.")
+    if not isinstance(tree.get("state"), dict) or not isinstance(tree.get("tensors"), dict):
+        raise DamagedCheckpoint(f"{path} is damaged: its state or its tensors are missing.")
     return tree
 
 

@@ -270,11 +270,17 @@ class Training:
 
     def _take_over(self, checkpoint: Checkpoint) -> None:
         state = checkpoint.state
-        self.best.load_state(state["best"], under(checkpoint.tensors, "best."))
-        self._skipped_in_a_row = state.get("skipped_in_a_row", 0)
-        put_back(self.setup, self.step, state, checkpoint.tensors)
-        if self.schedule is not None and state["schedule"] is not None:
-            self.schedule.load_state_dict(state["schedule"])
+        try:
+            self.best.load_state(state["best"], under(checkpoint.tensors, "best."))
+            self._skipped_in_a_row = state.get("skipped_in_a_row", 0)
+            put_back(self.setup, self.step, state, checkpoint.tensors)
+            if self.schedule is not None and state["schedule"] is not None:
+                self.schedule.load_state_dict(state["schedule"])
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            reason = " ".join(str(error).split())[:120]
+            raise DamagedCheckpoint(
+                f"The state of the checkpoint of epoch {checkpoint.epoch} cannot be taken over ({type(error).__name__}: {reason})."
+            ) from None
         self.epoch = checkpoint.epoch
 
     def _restart(self) -> None:
