@@ -334,6 +334,31 @@ def test_a_module_handed_out_again_and_again_is_presented_once():
     assert torch.equal(twin.eval()(rich().x, rich().edge_index), predict(setup))
 
 
+@pytest.mark.parametrize("options", [{}, {"class_weight": "balanced", "label_smoothing": 0.1}])
+@pytest.mark.parametrize("several", [True, False])
+def test_every_loss_runs_in_mixed_precision(several, options):
+    from fasthop.rewrites.amp import Amp
+
+    graph = several_labels() if several else rich()
+    setup = Amp().on(setup_of(Plain, graph, **options))
+    full = setup_of(Plain, graph, **options)
+    got, want = (run_epoch(one.step(), one.batches) for one in (setup, full))
+    assert got.dtype == torch.float32
+    assert torch.allclose(got, want, rtol=0.02)
+
+
+def test_the_output_is_held_against_the_loss_before_training():
+    with pytest.raises(InvalidConfig, match="loss is 'nll', which takes log-probabilities"):
+        setup_of(Plain, loss="nll")
+
+    class EndsInLogSoftmax(Plain):
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index).log_softmax(dim=-1)
+
+    assert setup_of(EndsInLogSoftmax, loss="nll").notes == ()
+    assert "log-probabilities" in setup_of(EndsInLogSoftmax).notes[0]["en"]
+
+
 def test_a_presented_model_is_copied_and_saved_by_the_users_class():
     import io
     import pickle

@@ -29,6 +29,11 @@ class Objective:
 
     def __call__(self, logits: Tensor, y: Tensor) -> Tensor:
         weight = self.class_weight
+        if logits.dtype in (
+            torch.bfloat16,
+            torch.float16,
+        ):  # under autocast: weights of 8 bits would be others
+            logits = logits.float()
         if weight is not None and weight.dtype != logits.dtype:
             weight = weight.to(logits.dtype)
         if self.name == "bce":
