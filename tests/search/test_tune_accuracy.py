@@ -42,7 +42,7 @@ def test_decisions(plan, decision, words):
 def test_one_seed_decides_nothing():
     verdict = judge_accuracy([80.0], [10.0], max_drop=0.5)
     assert verdict.decision == UNDECIDED
-    assert "at least 2 seeds" in verdict.sentence["en"]
+    assert "with 1 seed there is no interval; it takes at least 2" in verdict.sentence["en"]
     assert judge_accuracy([math.nan, 80.0], [80.0, 80.0], max_drop=0.5).num_seeds == 1
 
 

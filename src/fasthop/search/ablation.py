@@ -64,10 +64,13 @@ class Ablation:
                     )
                 )
                 continue
-            if (
-                len(self.candidate.rungs) > 1
-            ):  # without its only rung it is the baseline, which the last rounds hold it against
+            # Without its only rung it is the baseline, which the last rounds hold it against.
+            if len(self.candidate.rungs) > 1:
                 self._try_without(rung.name)
+        if any(not verdict.kept for verdict in self.verdicts):
+            self.candidate = dataclasses.replace(
+                self.candidate, name="+".join(r.name for r in self.candidate.rungs)
+            )
 
     def _take_out_idle(self) -> None:
         """A rung that changed nothing goes without a measurement: the recipe without it is the same."""

@@ -24,6 +24,8 @@ from fasthop.verify.verdict import Verdict
 FIRST_ROUNDS = MIN_ROUNDS
 # The share of what is left that the first rounds of all contenders may take.
 FIRST_SHARE = 0.3
+# Of the budget, for what the estimates leave out at the end: evaluation, the memory pass, a busy machine.
+LAST_SHARE = 0.1
 
 
 @dataclass(kw_only=True, eq=False)
@@ -267,9 +269,10 @@ class Finals:
             * sum(s.first.warm_epoch_s for s in sides if s.first is not None)
         )
         left_s = track.clock.left_s
-        return (
+        needs_s = (
             min(rounds_s, 0.3 * left_s) + min(seeds_s, 0.3 * left_s) + min(bench.prove_budget_s, 0.1 * left_s)
         )
+        return needs_s + LAST_SHARE * track.config.budget_s
 
 
 def _failed(candidate: Candidate, entrant: Entrant) -> Note:

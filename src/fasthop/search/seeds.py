@@ -22,7 +22,8 @@ SEEDS_SHARE = 0.6
 def train_pairs(
     track: Track, study: Study, baseline: Entrant, entrant: Entrant, notes: list[Note]
 ) -> tuple[AccuracyVerdict | None, float | None]:
-    """The verdict on the accuracy and the target that time-to-accuracy counts to; None where no pair was trained.
+    """The verdict on the accuracy and the target that time-to-accuracy counts to; the target is None where no pair was
+    trained, and the verdict too where none was asked for.
 
     As many pairs as there are seeds and the budget holds; a seed of the baseline that the study knows is not trained again.
     """
@@ -62,7 +63,8 @@ def train_pairs(
         baseline.trained.append(base)
         entrant.trained.append(plan)
     if not entrant.trained:
-        return None, None
+        nothing = judge_accuracy([], [], max_drop=track.config.max_accuracy_drop) if bench.seeds else None
+        return nothing, None
     verdict = judge_accuracy(
         [t.test for t in baseline.trained], [t.test for t in entrant.trained],
         max_drop=track.config.max_accuracy_drop,

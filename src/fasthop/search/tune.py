@@ -26,7 +26,7 @@ from fasthop.search.candidate import Space, search_space
 from fasthop.search.plan import Plan
 from fasthop.search.plan_maker import evidence_of, make_plan, unfinished_evidence
 from fasthop.search.plan_script import script_of
-from fasthop.search.planner import Planner, predictions_of
+from fasthop.search.planner import SEARCH_SHARE, Planner, predictions_of
 from fasthop.search.predict import foresee
 from fasthop.search.progress import Progress, SilentProgress
 from fasthop.search.ray_workers import check_ray
@@ -45,7 +45,7 @@ def tune_plan(
     """Searches for the best plan within the limits and saves it in `folder`, with a training script and all trials.
 
     A folder that holds a tune of the same model, graph, limits and machine is gone on with: what was measured is not measured
-    again, and what earlier runs took counts towards the budget; one that is finished is read back. After Ctrl-C the best so
+    again, and what earlier runs took counts towards the budget (up to half of it); one that is finished is read back. After Ctrl-C the best so
     far comes back, `finished` False, once a candidate was measured; before that it goes on to the caller.
     Raises InvalidConfig, InvalidGraph or GraphNotFound before any work where the input is at fault, CannotWrite, and
     TrialFailed where the baseline raises.
@@ -81,7 +81,9 @@ def tune_plan(
         known = _finished(study, config, folder)
         if known is not None:
             return known
-        clock = Clock(config.budget_s, study.fact("spent_s", 0.0) + begun.spent_s)
+        # Of what earlier runs took no more than the search's share counts: the finals begin anew, and need theirs.
+        earlier_s = min(study.fact("spent_s", 0.0), SEARCH_SHARE * config.budget_s)
+        clock = Clock(config.budget_s, earlier_s + begun.spent_s)
         work = _Work(
             config, folder, graph, task, space, study, clock, progress, device, threads, machine, hashed
         )
@@ -107,7 +109,7 @@ class _Work:
 
     def run(self) -> Tuned:
         config, bench = self.config, self.config.bench
-        self.progress.start(["baseline"])
+        self.progress.start(["baseline", *self.space.families])
         foreseen = foresee(
             dataclasses.replace(self.task, graph=place(self.graph, self.device)),
             tuple(candidate.recipe for candidate in predictions_of(self.space)),

@@ -40,7 +40,7 @@ class AccuracyVerdict:
         most = f"{self.max_drop:g}"
         if self.difference is None:
             return note(
-                f"Accuracy is undecided: {_seeds(self.num_seeds)} carries no interval; it takes at least 2 seeds to tell whether "
+                f"Accuracy is undecided: with {_seeds(self.num_seeds)} there is no interval; it takes at least 2 to tell whether "
                 f"it drops by more than {most} points.",
                 f"准确率未能判定：{self.num_seeds} 个种子给不出区间；要判断下降是否超过 {most} 个百分点，至少需要 2 个种子。",
             )
