@@ -207,6 +207,19 @@ def test_ids_of_other_types_are_refused(tmp_path):
         load_graph(tmp_path)
 
 
+def test_label_columns_of_lists_are_refused(tmp_path):
+    nodes = {
+        "id": ["a", "b"],
+        "label_0": pa.array([[1.0], [0.0]]),
+        "label_1": [0, 1],
+        "split": ["train", "test"],
+    }
+    pq.write_table(pa.table(nodes), tmp_path / "nodes.parquet")
+    pq.write_table(pa.table({"source": ["a"], "target": ["b"]}), tmp_path / "edges.parquet")
+    with pytest.raises(InvalidGraph, match=r"Column label_0 of nodes\.parquet holds lists"):
+        load_graph(tmp_path)
+
+
 def test_rows_that_are_quoted_over_lines(write):
     graph = load(write('source,target\n"an,n","b\nb"\n', 'id,label,split\n"an,n",0,train\n"b\nb",1,test\n'))
     assert graph.node_ids.tolist() == ["an,n", "b\nb"]

@@ -231,6 +231,17 @@ def _add_labels(data: Any, nodes: Table, used: set[str], faults: Faults) -> None
     elif several:
         found = [numbers(nodes, column, faults, may_miss=True) for column in several]
         values = [value for value in found if value is not None]
+        lists = [
+            column
+            for column, value in zip(several, found, strict=True)
+            if value is not None and value.ndim > 1
+        ]
+        if lists:
+            raise fault(
+                "labels-lists",
+                f"Column {lists[0]} of {nodes.path.name} holds lists; a label column holds a 0 or 1 for each node.",
+                f"{nodes.path.name} 的 {lists[0]} 列为列表；标签列应为每个节点一个 0 或 1。",
+            )
         if len(values) == len(found):
             data.y = torch.from_numpy(np.stack(values, axis=1)).to(torch.float32)
             data.class_names = [column.partition("_")[2] for column in several]
