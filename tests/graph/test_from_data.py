@@ -64,6 +64,11 @@ def test_float_indices_are_refused(path_data, edge_index):
         Graph.from_data(path_data(edge_index=edge_index))
 
 
+def test_a_sparse_edge_index_is_refused(path_data):
+    with pytest.raises(InvalidGraph, match=r"edge_index is a sparse tensor; give .* as adj_t"):
+        Graph.from_data(path_data(edge_index=path_data().edge_index.to_sparse()))
+
+
 @pytest.mark.parametrize(("value", "fault"), [(7, "out of range"), (-1, "negative")])
 def test_a_wrong_index_is_named_with_its_place(path_data, value, fault):
     edge_index = torch.tensor([[0, 1], [1, value]])
@@ -399,7 +404,13 @@ def test_the_users_ids_are_kept(path_data, given, kept):
 
 
 def test_what_are_no_ids_stays_an_extra_and_doubled_ids_are_named(path_data):
-    for odd in (torch.ones(5), ["a", "b"], ["a", 1, 2, 3, 4], torch.ones(5, 2, dtype=torch.int64)):
+    for odd in (
+        torch.ones(5),
+        ["a", "b"],
+        ["a", 1, 2, 3, 4],
+        torch.ones(5, 2, dtype=torch.int64),
+        torch.arange(5).to_sparse(),
+    ):
         graph = Graph.from_data(path_data(node_ids=odd))
         assert graph.node_ids is None
         assert "node_ids" in graph.extras

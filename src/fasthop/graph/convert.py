@@ -115,7 +115,8 @@ def _weight(
 
 def _node_ids(value: Any, num_nodes: int) -> np.ndarray | None:
     """The ids of the nodes, where `data.node_ids` is one str or integer for each; anything else stays an extra."""
-    if isinstance(value, Tensor) and value.dim() == 1 and value.dtype in (torch.int64, torch.int32):
+    dense = isinstance(value, Tensor) and value.dim() == 1 and value.layout is torch.strided
+    if dense and value.dtype in (torch.int64, torch.int32):
         value = value.cpu().numpy()
     if not isinstance(value, np.ndarray | list | tuple) or len(value) != num_nodes:
         return None

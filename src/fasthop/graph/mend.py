@@ -28,6 +28,12 @@ def mended_edge_index(edge_index: Any, num_nodes: int, faults: Faults | None = N
     """[2, E], contiguous, int64 (int32 kept in huge graphs), checked."""
     faults = faults or Faults()
     edge_index = plain_tensor(edge_index, "edge_index")
+    if edge_index.layout is not torch.strided:
+        raise fault(
+            "edge-index-sparse",
+            "edge_index is a sparse tensor; give a sparse matrix of the edges as adj_t, its transpose, or edge_index dense.",
+            "edge_index 是稀疏张量；稀疏的邻接矩阵请以转置形式作为 adj_t 给出，或给出稠密的 edge_index。",
+        )
     if edge_index.dtype in (torch.int16, torch.int8, torch.uint8):
         edge_index = edge_index.to(torch.int64)
     if _holds_indices(edge_index):
