@@ -26,6 +26,12 @@ shown compare_aa.txt "$PYTHON" benchmarks/compare_aa.py
 shown accuracy.txt "$PYTHON" benchmarks/accuracy.py ${PLANETOID:+--root "$PLANETOID"}
 shown spmm.txt "$PYTHON" benchmarks/spmm.py
 shown attention.txt "$PYTHON" benchmarks/attention.py
+shown faults.txt "$PYTHON" benchmarks/faults.py
+shown fuzz_readers.txt "$PYTHON" benchmarks/fuzz_readers.py
+shown break_even.txt "$PYTHON" benchmarks/break_even.py
+# On an idle machine: half an hour, and as much for the plans of tune.
+shown predictions.txt "$PYTHON" benchmarks/predictions.py ${PLANETOID:+--root "$PLANETOID"}
+shown tune.txt "$PYTHON" benchmarks/tune.py ${PLANETOID:+--root "$PLANETOID"}
 # About half an hour, on an idle machine with 24 GB; its SparseTensor row wants an interpreter with torch-sparse.
 shown exact.txt env PYTHONPATH=src "${PYTHON_TORCH_SPARSE:-$PYTHON}" benchmarks/exact.py ${PLANETOID:+--root "$PLANETOID"}
 if [ -n "${PYTHON_TORCH_SPARSE:-}" ]; then

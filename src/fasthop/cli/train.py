@@ -35,7 +35,7 @@ def add_parser(subparsers: Any) -> None:
     graph.add_argument(
         "--data",
         metavar="NAME",
-        help="cora (bundled), planetoid:Cora, ogb:ogbn-arxiv, or the path of a graph's file",
+        help="cora (bundled), planetoid:Cora, ogb:ogbn-arxiv, or the path of a graph's file (default: cora)",
     )
     graph.add_argument("--root", metavar="DIR", help="folder that holds the data sets' files")
     graph.add_argument(
@@ -155,6 +155,9 @@ def run(args: argparse.Namespace) -> int:
     from fasthop.train.progress import training_progress
 
     options.setdefault("out", None)
+    if options.get("plan") is None and not options.get("resume"):  # as fasthop bench has them
+        options.setdefault("model", "gcn")
+        options.setdefault("data", "cora")
     if options["out"] is None and not options.get("resume"):
         options["out"] = _new_folder()
     trained = train(progress=training_progress(quiet=getattr(args, "quiet", False)), **options)

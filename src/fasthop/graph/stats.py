@@ -25,7 +25,7 @@ class GraphStats:
     homophily: share of the edges between labelled nodes (self-loops aside) whose ends are of one class; None
     where there is none, and for multi-label graphs.
     x_density: share of x that is not zero; None without x. class_counts: labelled nodes of each class or with each
-    label; train_class_counts: those in train_mask.
+    label; train_class_counts: those in train_mask; class_names: the user's own names of the classes, where they have any.
     """
 
     num_nodes: int | None = None
@@ -49,6 +49,7 @@ class GraphStats:
     x_density: float | None = None
     class_counts: tuple[int, ...] | None = None
     train_class_counts: tuple[int, ...] | None = None
+    class_names: tuple[str, ...] | None = None
     num_unlabelled: int | None = None
     num_train: int | None = None
     num_val: int | None = None
@@ -58,7 +59,11 @@ class GraphStats:
     def of(cls, graph: Graph | Parts) -> GraphStats:
         """Reads the graph once; it builds the graph's CSR and its transpose, which a Graph keeps."""
         parts = Parts.of(graph) if isinstance(graph, Graph) else graph
-        figures: dict[str, object] = {"num_nodes": parts.num_nodes, "num_classes": parts.num_classes}
+        figures: dict[str, object] = {
+            "num_nodes": parts.num_nodes,
+            "num_classes": parts.num_classes,
+            "class_names": parts.class_names,
+        }
         if parts.x is not None:
             figures |= {"num_features": parts.x.size(1), "x_density": _density(parts.x)}
         elif isinstance(graph, Graph):

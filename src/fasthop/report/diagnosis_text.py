@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fasthop.graph.diagnosis import Diagnosis
 from fasthop.graph.stats import GraphStats
+from fasthop.report.words import line
 
 LEVELS = {
     "error": ("error", "错误"),
@@ -111,5 +112,6 @@ def _balance(stats: GraphStats, zh: bool) -> str:
         if zh:
             return f"{len(counts):,} 类，每类 {smallest:,} 到 {largest:,} 个节点{ends}"
         return f"{len(counts):,} classes of {smallest:,} to {largest:,} nodes{ends}"
-    each = ", ".join(f"{number}: {count:,}" for number, count in enumerate(counts))
+    names = stats.class_names or tuple(map(str, range(len(counts))))
+    each = ", ".join(f"{line(name)}: {count:,}" for name, count in zip(names, counts, strict=True))
     return f"{each}{ends}"
