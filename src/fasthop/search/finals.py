@@ -215,6 +215,12 @@ class Finals:
             return None
         if self._is_better(entrant, run, target):
             return None
+        if self.yardstick.objective == "time-to-accuracy" and target is not None:
+            return note(
+                f"{name} is refused: it does not reach {target:.2f} % sooner than the baseline, all that is paid beforehand "
+                "included.",
+                f"{name} 被拒绝：计入事先的全部开销，它并不比基线更早达到 {target:.2f} %。",
+            )
         return note(
             f"{name} is refused: by turns with the baseline it is not significantly better.",
             f"{name} 被拒绝：与基线轮流测量，它没有显著优势。",
