@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import collections
 import pickle
+import zipfile
 
 import pytest
 import torch
@@ -110,3 +111,26 @@ def test_a_file_with_another_ending_is_told_apart_from_no_file(path_data, tmp_pa
     torch.save(path_data(), tmp_path / "graph.pkl")
     with pytest.raises(GraphNotFound, match=r"of that name is there; a graph's file ends in \.pt"):
         load_graph(tmp_path / "graph.pkl")
+
+
+def test_a_flipped_bit_is_found_by_its_checksum(path_data, tmp_path):
+    torch.save({"edge_index": path_data().edge_index, "x": torch.full((5, 2), 7.0)}, tmp_path / "flipped.pt")
+    content = bytearray((tmp_path / "flipped.pt").read_bytes())
+    content[content.index(torch.full((2,), 7.0).numpy().tobytes()) + 2] ^= 1
+    (tmp_path / "flipped.pt").write_bytes(content)
+    with pytest.raises(
+        InvalidGraph, match=r"flipped\.pt is not a file of torch\.save, or is damaged \(.*(checksum|CRC)"
+    ):
+        load_graph(tmp_path / "flipped.pt")
+
+
+def test_a_part_that_is_marked_as_a_folder_is_refused(path_data, tmp_path):
+    # torch.load would give memory that was never written in its place.
+    torch.save(path_data().to_dict(), tmp_path / "whole.pt")
+    with zipfile.ZipFile(tmp_path / "whole.pt") as whole, zipfile.ZipFile(tmp_path / "odd.pt", "w") as odd:
+        for member in whole.infolist():
+            content = whole.read(member)
+            member.external_attr = 0x10 if member.filename.endswith("data/1") else 0
+            odd.writestr(member, content)
+    with pytest.raises(InvalidGraph, match=r"odd\.pt is not .*data/1 is marked as a folder"):
+        load_graph(tmp_path / "odd.pt")
