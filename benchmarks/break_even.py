@@ -4,18 +4,23 @@
 
 The run: `break_even_epochs` of a ladder of two, the baseline and the recipe (+fused_step by default). The clocks: each side
 trains in a process of its own, from the moment that the model and the graph lie ready, with all that the recipe brings: imports, compiled kernels,
-preparation, proof. Both cumulative times are noted after every epoch, for a half more epochs than the run says; where they cross is
+preparation, proof. Run and clocks all begin with an empty cache of kernels. Both cumulative times are noted after every epoch, for a half more epochs than the run says; where they cross is
 the true figure. The two should agree within 20 %.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import torch
 
@@ -64,6 +69,13 @@ def crossing(baseline: list[float], fast: list[float]) -> int | None:
     return next((epoch for epoch, (slow, quick) in enumerate(pairs, 1) if quick <= slow), None)
 
 
+@contextlib.contextmanager
+def fresh_cache() -> Iterator[dict[str, str]]:
+    """The environment with an empty cache folder: on either side every kernel is compiled, as on a machine that never ran it."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield {**os.environ, "FASTHOP_CACHE": folder}
+
+
 def side(options: argparse.Namespace, name: str, num_epochs: int) -> list[float]:
     """`by_clock` in a fresh process."""
     root = [] if options.root is None else ["--root", options.root]
@@ -78,7 +90,8 @@ def side(options: argparse.Namespace, name: str, num_epochs: int) -> list[float]
         "--epochs",
         str(num_epochs),
     ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    with fresh_cache() as environment:
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -100,7 +113,8 @@ def main() -> None:
         return
     recipe = recipe_named(options.recipe)
     ladders.LADDERS["exact"] = lambda sample: (Recipe(name="baseline"), recipe)
-    baseline, run = run_ladder(config).runs
+    with fresh_cache() as environment, mock.patch.dict(os.environ, environment):
+        baseline, run = run_ladder(config).runs
     ladders.LADDERS["exact"] = ladders.exact
     said = run.break_even_epochs
     if said is None:

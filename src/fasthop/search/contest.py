@@ -98,6 +98,7 @@ class Contest:
                 )
                 if times_ns is not None:
                     entrant.round_times_ms.append(statistics.median(times_ns) / 1e6)
+                    entrant.mean_times_ms.append(statistics.mean(times_ns) / 1e6)
         for entrant in self.entrants:
             entrant.steady = entrant.attempt(lambda trial: trial.ask("steady"))
             if entrant.steady is not None and not math.isfinite(entrant.steady.last_loss):
