@@ -36,7 +36,16 @@ EXACT: tuple[type[ExactRung], ...] = (
     ReorderNodes,
 )
 """In the order in which the ladder `exact` adds them."""
-RUNGS: tuple[type[Rung], ...] = (Sample, Amp, Compile, PygSparse, KeepMemory, *EXACT, FusedStepRung, CudaGraph)
+RUNGS: tuple[type[Rung], ...] = (
+    Sample,
+    Amp,
+    Compile,
+    PygSparse,
+    KeepMemory,
+    *EXACT,
+    FusedStepRung,
+    CudaGraph,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
