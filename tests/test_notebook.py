@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,14 +31,15 @@ class Net(torch.nn.Module):
 )
 
 
-@pytest.mark.slow
-# Jupyter's own packages warn of their own event loops and paths.
-@pytest.mark.filterwarnings("default")
-def test_a_model_made_in_a_cell(tmp_path, monkeypatch):
+EXAMPLE = Path(__file__).parents[1] / "examples" / "in_a_notebook.ipynb"
+
+
+@pytest.fixture
+def execute(tmp_path, monkeypatch):
+    """Runs a notebook's cells in a fresh kernel, in an empty folder; the notebook then has their outputs."""
     nbclient = pytest.importorskip(
         "nbclient", reason="nbclient is not installed: pip install 'fasthop[notebook]'"
     )
-    nbformat = pytest.importorskip("nbformat", reason="nbformat comes with nbclient")
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     kernels = tmp_path / "share" / "jupyter" / "kernels" / "python3"
@@ -47,11 +49,38 @@ def test_a_model_made_in_a_cell(tmp_path, monkeypatch):
         '"display_name": "Python 3", "language": "python"}'
     )
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share" / "jupyter"))
+
+    def run(notebook):
+        client = nbclient.NotebookClient(
+            notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        )
+        client.execute()
+
+    return run
+
+
+@pytest.mark.slow
+# Jupyter's own packages warn of their own event loops and paths.
+@pytest.mark.filterwarnings("default")
+def test_a_model_made_in_a_cell(tmp_path, execute):
+    nbformat = pytest.importorskip("nbformat", reason="nbformat comes with nbclient")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-    nbclient.NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
-    ).execute()
+    execute(notebook)
     (shown,) = [out for out in notebook.cells[2].outputs if out.output_type == "execute_result"]
     assert "<table" in shown.data["text/html"]
     assert "baseline" in shown.data["text/html"]
     assert list((tmp_path / "runs").glob("*/result.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_the_example_runs(execute):
+    nbformat = pytest.importorskip("nbformat", reason="nbformat comes with nbclient")
+    notebook = nbformat.read(EXAMPLE, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells)  # committed without outputs of one machine
+    execute(notebook)
+    printed = "".join(
+        out.text for cell in notebook.cells for out in cell.get("outputs", ()) if out.get("name") == "stdout"
+    )
+    for words in ("fused_step", "as written", "Trained"):
+        assert words in printed
