@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 from fasthop.errors import InvalidConfig
+from fasthop.machine.live import live_ranges, num_bytes
 from fasthop.machine.memory import measure_peak
 from fasthop.measure.memory_kinds import KINDS, measure_memory_kinds
 from fasthop.measure.residents import Residents
@@ -52,6 +53,9 @@ class Training:
 
 def test_kinds_add_up_to_the_peak_and_agree_with_a_count_by_hand():
     gc.collect()
+    left_by_others = num_bytes(
+        live_ranges(torch.device("cpu"))
+    )  # what other modules of tests keep for theirs
     training = Training()
     peak = measure_peak(training, resident=training.inputs, device="cpu")
     found = measure_memory_kinds(
@@ -64,7 +68,8 @@ def test_kinds_add_up_to_the_peak_and_agree_with_a_count_by_hand():
 
     num_parameters = (NUM_FEATURES + 1) * HIDDEN + (HIDDEN + 1) * CLASSES
     assert kinds["features"] == training.x.nbytes
-    assert kinds["graph"] == training.edge_index.nbytes + training.y.nbytes
+    graph = training.edge_index.nbytes + training.y.nbytes
+    assert graph <= kinds["graph"] <= graph + left_by_others
     assert kinds["optimizer_state"] == pytest.approx(2 * 4 * num_parameters, rel=0.01)
 
     # Highest in the first layer: in its forward pass when the sum is about to start (beside the messages and what they

@@ -152,7 +152,9 @@ def test_torchs_sparse_products_and_our_own_are_aggregation_in_both_passes():
 
     for epoch in (theirs_epoch, our_epoch):
         epoch()
-        found = measure_phases(epoch, device="cpu")
+        # The quietest of three: what else runs on the machine is overhead to a trace.
+        passes = [measure_phases(epoch, device="cpu") for _ in range(3)]
+        found = min(passes, key=lambda one: one["epoch"])
         assert found["forward.aggregate"] > 0.5 * found["forward"], found
         assert found["backward.aggregate"] > 0.5 * found["backward"], found
         assert found["forward.transform"] == found["backward.transform"] == 0.0
