@@ -13,7 +13,7 @@ import torch
 from torch_geometric.nn import GCNConv
 
 from fasthop.errors import InvalidConfig
-from fasthop.machine.live import live_ranges, num_bytes, resident_ranges
+from fasthop.machine.live import live_ranges, live_tensors, num_bytes, resident_ranges
 from fasthop.machine.memory import PeakMemory, measure_peak
 
 CPU = torch.device("cpu")
@@ -218,6 +218,17 @@ def test_fake_tensors_hold_nothing():
         fake = torch.empty(10_000_000)
     assert num_bytes(live_ranges(CPU)) - before < 1000
     assert fake.numel() == 10_000_000
+
+
+def test_fake_tensors_are_no_live_inputs():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        fake = torch.ones(4, 4)
+    found = live_tensors()
+    assert found
+    assert not any(tensor is fake for tensor in found)
+    resident_ranges(found, torch.device("cpu"))  # torch warns where a fake one's address is asked for
 
 
 def gcn(num_features: int, hidden_channels: int, num_classes: int):

@@ -27,13 +27,10 @@ def live_ranges(device: torch.device) -> list[Range]:
     only C++ code holds (saved for a backward pass that is still to come) is not found. Takes about
     0.15 s in a process with torch, PyG and matplotlib (390,000 objects).
     """
-    from torch._subclasses.fake_tensor import FakeTensor  # those say "cpu" and hold nothing
-
     objects = gc.get_objects()
     ranges = []
-    for candidate in instances(objects, Tensor):
-        if not issubclass(type(candidate), FakeTensor):
-            ranges.extend(tensor_ranges(candidate, device))
+    for candidate in _real(instances(objects, Tensor)):
+        ranges.extend(tensor_ranges(candidate, device))
     numpy = sys.modules.get("numpy")
     if device.type == "cpu" and numpy is not None:
         ranges.extend(
@@ -56,7 +53,14 @@ def instances(objects: list[Any], kind: type) -> list[Any]:
 
 def live_tensors() -> list[Tensor]:
     """Every tensor that Python refers to now, on any device; holding the list keeps them alive."""
-    return instances(gc.get_objects(), Tensor)
+    return _real(instances(gc.get_objects(), Tensor))
+
+
+def _real(tensors: list[Tensor]) -> list[Tensor]:
+    """Without those of torch.compile's traces, which say "cpu" and hold nothing."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return [tensor for tensor in tensors if not issubclass(type(tensor), FakeTensor)]
 
 
 def resident_ranges(resident: Iterable[Any], device: torch.device) -> list[Range]:
