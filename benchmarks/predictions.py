@@ -6,8 +6,8 @@ Each row is one recipe on one task: the ratio of speeds that was predicted (the 
 that was measured, paired round by round, its error as a share of the measured one, and whether the direction was right: faster, slower, or no change, which is within
 10 % either way. Below stand the share of right directions, that of always saying "faster", and the median error. Accuracy is
 not measured (seeds=0), nor is anything proven: both have benchmarks of their own. --root: the folder that holds Planetoid's files.
-The figures that are no measurement of the machine were set on Cora and on graphs of 64 nodes alone (docs/design/search.md),
-so the tasks other than the two of Cora are news to them.
+The figures that are no measurement of the machine were set on Cora and on graphs of 64 nodes alone; what the predictions lacked was
+looked for on all of these tasks (docs/design/search.md), so none is blind.
 """
 
 from __future__ import annotations

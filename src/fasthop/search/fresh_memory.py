@@ -22,7 +22,7 @@ def fresh_bytes(calls: Sequence[Call]) -> int:
 
     glibc trims the top of its heap where more than twice the largest block that was freed lies there unused (M_TRIM_THRESHOLD follows
     the threshold of mmap); at the end of a step all of it does. So what the step's peak has beyond that is new memory
-    each time. Measured: GAT on 55,000 edges 38 MB of pages an epoch, 40 by this; a GIN 0.7 MB, 0 by this; with
+    each time. Measured: GAT on 55,000 edges 38 MB of pages an epoch, 36 by this; a GIN 0.7 MB, 0 by this; with
     memory that is kept (mallopt) the GAT's epoch takes 30 in place of 42 ms. 0 where the C library is another.
     """
     if not sys.platform.startswith("linux"):
