@@ -17,7 +17,8 @@ from fasthop.train.setup import Setup
 class KeepMemory(Rung):
     """Tells the C library's allocator to give nothing back. It holds for the whole process, and computes the same bits.
 
-    GraphSAGE 128 wide on a million edges: 317,000 pages an epoch that the system clears, 0.9 us each, of 521 ms; 243 ms with them kept.
+    GraphSAGE 128 wide on a million edges: 317,000 pages an epoch that the system clears, about 0.9 us each; 2.1 times as fast
+    with them kept (benchmarks/results/predictions.txt).
     """
 
     name = "keep_memory"
